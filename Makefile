@@ -8,7 +8,11 @@ TEST := $(VENV)/.installed-test
 # Workers and the daemons that tests start import the same files again and again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test worlds bench pictures servers check format clean
+# Pure rules, and the rooms that need no more than files and a port.
+QUICK := $(filter-out %_server.py,$(wildcard tests/test_*.py)) $(addprefix tests/,model catalogue schedules config listening \
+	workspace tracking callbacks alerting)
+
+.PHONY: help demo quick test soak soak-tests soak-worlds soak-clusters worlds bench pictures servers check format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -38,8 +42,24 @@ check: $(TEST) ## format, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test: $(TEST) servers check ## the whole suite against real servers
+quick: $(TEST) ## pure rules and rooms; takes a minute and a half
+	$(BIN)/pytest $(QUICK) $(ARGS)
+
+test: $(TEST) servers check ## everything that decides about a change; takes six minutes
 	$(BIN)/pytest $(ARGS)
+
+soak: ## what takes hours: long episodes, many examples, 2,000 worlds, clusters, benchmarks
+	$(MAKE) --keep-going soak-tests soak-worlds soak-clusters bench
+
+soak-tests: $(TEST) servers
+	$(BIN)/pytest -m 'soak or hypothesis' --hypothesis-profile soak --timeout 3600 $(ARGS)
+
+soak-worlds: $(TEST) servers
+	$(BIN)/python -m tests.worlds --seed 100 --worlds 2000
+	$(BIN)/python -m tests.worlds --seed 2100 --worlds 200 --postgres
+
+soak-clusters: $(TEST) servers
+	$(BIN)/python -m tests.crash.cluster --minutes 30 --seed 100
 
 worlds: $(TEST) servers ## play scripted worlds: WORLDS=2000 SEED=100, ARGS="--only 7"
 	$(BIN)/python -m tests.worlds --seed $(or $(SEED),0) --worlds $(or $(WORLDS),100) $(ARGS)

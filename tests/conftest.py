@@ -1,8 +1,10 @@
-"""How many workers a run of tests gets, what hypothesis may take, and what the end shows."""
+"""How many workers a run of tests gets, in which order, what hypothesis may take, what is shown."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,15 +21,52 @@ if TYPE_CHECKING:
 _WORKERS_PER_PROCESSOR = 2
 _MOST_WORKERS = 16
 
+# Stores wait for the disk at each commit, and a disk makes each wait for all. In memory it costs
+# nothing, and what a killed process wrote is there as well. Containers have too little of it.
+_MEMORY = Path("/dev/shm")  # noqa: S108 - each user's folders in it are his own
+_MEMORY_BYTES = 4 * 2**30
+
+# Begun first, because the run ends no sooner than the last of them.
+_LONG = ("tests/worlds/test_worlds.py", "tests/crash/", "tests/sandbox/test_fuzzing.py")
+
 # A busy machine makes an example slow, not wrong; pytest's own limit ends what hangs.
-settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("suite")
+settings.register_profile(
+    "gate", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50
+)
+settings.register_profile("soak", settings.get_profile("gate"), max_examples=1_000)
+settings.load_profile("gate")
+
+
+def pytest_configure() -> None:
+    """Keep temporary files in memory, where the environment does not say where they belong."""
+    if "TMPDIR" in os.environ or not _MEMORY.is_dir() or os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC:
+        return
+    if shutil.disk_usage(_MEMORY).free >= _MEMORY_BYTES:
+        # Workers and servers inherit it.
+        os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each worker its share of long tests, and let it begin with them.
+
+    Work is stolen from the end of the equal parts that workers are given at first.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    is_long = [item.nodeid.startswith(_LONG) for item in items]
+    long = [item for item, is_first in zip(items, is_long, strict=True) if is_first]
+    others = [item for item, is_first in zip(items, is_long, strict=True) if not is_first]
+    share = -(-len(others) // workers)
+    items[:] = [
+        item
+        for number in range(workers)
+        for item in (*long[number::workers], *others[number * share : (number + 1) * share])
+    ]
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return 0, which starts no workers, where files or tests were named rather than folders."""
     chosen = (config.invocation_params.dir / argument for argument in config.args)
-    if not all(Path(path).is_dir() for path in chosen):
+    if not any(Path(path).is_dir() for path in chosen):
         return 0
     return min(_WORKERS_PER_PROCESSOR * len(os.sched_getaffinity(0)), _MOST_WORKERS)
 

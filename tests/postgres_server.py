@@ -19,7 +19,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -91,7 +90,8 @@ def _make_folder(path: Path) -> None:
 @functools.cache
 def _home() -> Path:
     """Return the folder of this machine's servers, without those of tests that were killed."""
-    home = Path(tempfile.gettempdir()) / f"dataprep-monitor-postgres-{os.geteuid()}"
+    # Never in memory, as other files of tests may be: databases are many, and nothing is synced.
+    home = Path("/tmp") / f"dataprep-monitor-postgres-{os.geteuid()}"  # noqa: S108 - checked below
     _make_folder(home)
     if home.stat().st_uid != _owner().pw_uid:
         pytest.fail(f"{home} belongs to another user")

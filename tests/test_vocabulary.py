@@ -6,8 +6,10 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -134,23 +136,28 @@ def former_words(name: str) -> list[str]:
     return [word for word in (*parts, *pairs) if word in FORMER_WORDS]
 
 
-def names_defined(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and name of the module itself, its classes and its functions."""
-    yield 1, path.parent.name if path.stem == "__init__" else path.stem
+class Names(NamedTuple):
+    """Names in a file, each with its line: what it defines, public classes, and variables."""
+
+    defined: list[tuple[int, str]]  # the module itself, its classes and its functions
+    classes: list[tuple[int, str]]
+    variables: list[tuple[int, str]]  # loop variables and parameters
+
+
+@cache
+def names_in(path: Path) -> Names:
+    names = Names([(1, path.parent.name if path.stem == "__init__" else path.stem)], [], [])
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.lineno, node.name
-
-
-def targets(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and name of every loop variable and parameter."""
-    for node in ast.walk(ast.parse(path.read_text())):
+            names.defined.append((node.lineno, node.name))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            names.classes.append((node.lineno, node.name))
         if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
-            for target in ast.walk(node.target):
-                if isinstance(target, ast.Name):
-                    yield target.lineno, target.id
+            targets = (name for name in ast.walk(node.target) if isinstance(name, ast.Name))
+            names.variables.extend((name.lineno, name.id) for name in targets)
         elif isinstance(node, ast.arg):
-            yield node.lineno, node.arg
+            names.variables.append((node.lineno, node.arg))
+    return names
 
 
 def place(path: Path, line: int) -> str:
@@ -162,7 +169,7 @@ def dialect() -> list[str]:
     return [
         f"{place(path, line)}: {name}: {word} is now: {FORMER_WORDS[word]}"
         for path in python_files("monitor")
-        for line, name in names_defined(path)
+        for line, name in names_in(path).defined
         for word in former_words(name)
         if (path.relative_to(TREE / "monitor").parts[0], word) not in EXCEPTIONS
     ]
@@ -173,7 +180,8 @@ def nameless() -> list[str]:
     return [
         f"{place(path, line)}: name it for what it is, not `one`"
         for path in python_files("monitor", "tests")
-        for line, name in targets(path)
+        if re.search(r"\bone\b", path.read_text())
+        for line, name in names_in(path).variables
         if name == "one"
     ]
 
@@ -182,9 +190,8 @@ def repeated_classes() -> list[str]:
     """Return a line for each public class name that stands more than once in the daemon."""
     places = defaultdict(list)
     for path in python_files("monitor", without="monitor/sandbox"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(place(path, node.lineno))
+        for line, name in names_in(path).classes:
+            places[name].append(place(path, line))
     return [f"{', '.join(where)}: {name}" for name, where in places.items() if len(where) > 1]
 
 
@@ -208,7 +215,7 @@ def test_every_exception_is_still_needed() -> None:
     used = {
         (path.relative_to(TREE / "monitor").parts[0], word)
         for path in python_files("monitor")
-        for _, name in names_defined(path)
+        for _, name in names_in(path).defined
         for word in former_words(name)
     }
     assert set(EXCEPTIONS) - used == set()

@@ -20,10 +20,10 @@ class Store(Protocol):
         """Return the rows that the consumer's steps have stored."""
 
     async def read(self, consumer: str, *, after: int, limit: int) -> Batch:
-        """Return the events behind a position."""
+        """Return the events after a position."""
 
     async def wait(self, after: int, *, timeout_seconds: float) -> bool:
-        """Return True as soon as there are events behind a position."""
+        """Return True as soon as there are events after a position."""
 
     async def advance(self, step: Step, *, timeout_seconds: float) -> None:
         """Return once a step is durable."""

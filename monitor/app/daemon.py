@@ -28,10 +28,9 @@ from monitor.model.errors import BusError
 from monitor.model.secrets import RegisterSecrets, not_logged
 from monitor.outputs.metrics.assembly import DaemonMetrics
 from monitor.supervisor import Supervisor
-from monitor.tracking.live_state import LiveStateView
-from monitor.web.merged_live_state import MergedLiveStateView
 from monitor.web.server import Server
-from monitor.web.shown_shards import ShardDirectory
+from monitor.web.shown_live_state import ShownLiveState
+from monitor.web.shown_shards import ShardDirectory, live_state_of
 from monitor.workspace.access.stored_tokens import TokenMemory
 
 log = structlog.get_logger()
@@ -149,6 +148,7 @@ class Daemon:
             supervisor=self._supervisor,
             token_memory=self._token_memory,
             trouble=lambda: self._retention.trouble,
+            ages_at=self._retention.ages_at,
         )
         self._clock.on_step(self._hosting.move_clock)
         self._clock.on_step(self._retention.clock_was_set)
@@ -250,9 +250,9 @@ class Daemon:
     # --- what callers may request while it runs ---
 
     @property
-    def view(self) -> LiveStateView:
+    def view(self) -> ShownLiveState:
         """The live state of the shards that this daemon holds."""
-        return MergedLiveStateView(ShardDirectory(self._hosting.shown))
+        return live_state_of(ShardDirectory(self._hosting.shown))()
 
     @property
     def registries(self) -> list[CollectorRegistry]:

@@ -196,12 +196,13 @@ COMMANDS = (
     CommandEntry(
         "store",
         "monitor.cli.store:store",
-        "Check the store, migrate it to another one, or move a workspace.",
+        "Check the store, export it into a dump, or import one.",
         (
             "store check",
             "store check -c /etc/dataprep-monitor/monitor.toml --json",
-            "store migrate sqlite:///var/lib/dataprep-monitor/state.db postgresql://db/monitor",
-            "store move acme --to small",
+            "store export /var/backups/monitor-2026-11-21.dump",
+            "store export acme.dump --workspace acme",
+            "store import /var/backups/monitor-2026-11-21.dump",
         ),
     ),
     CommandEntry(

@@ -38,7 +38,7 @@ def webhook_actions() -> list[str]:
 
 def store_actions() -> list[str]:
     """Offer what can be done with the store."""
-    return ["check", "migrate", "move"]
+    return ["check", "export", "import"]
 
 
 def alert_actions() -> list[str]:

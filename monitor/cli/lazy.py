@@ -28,9 +28,8 @@ if TYPE_CHECKING:
         sandbox_faults,
         sandbox_process,
         settings_files,
+        store_dump,
         store_examination,
-        store_migration,
-        store_move,
     )
 
 __all__ = [
@@ -49,9 +48,8 @@ __all__ = [
     "sandbox_faults",
     "sandbox_process",
     "settings_files",
+    "store_dump",
     "store_examination",
-    "store_migration",
-    "store_move",
 ]
 
 if not TYPE_CHECKING:

@@ -1,65 +1,57 @@
-"""``store``: what is done with the store itself."""
+"""``store``: operations on the store itself."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from monitor.cli import completers, lazy
-from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile
-
-_URLS = 2
+from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, OnlyWorkspace
 
 
 def store(
     action: Annotated[
         str,
         typer.Argument(
-            metavar="check|migrate|move",
+            metavar="check|export|import",
             help="What to do.",
             autocompletion=completers.store_actions,
         ),
     ],
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FROM TO]|[WORKSPACE]",
-            help="migrate: the URLs of two stores, sqlite:///FILE or postgresql://...; move: the "
-            "workspace.",
-        ),
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="export, import: the dump.")
     ] = None,
     *,
-    to: Annotated[str | None, typer.Option(help="move: the shard to move it to.")] = None,
+    workspace: OnlyWorkspace = None,
+    shard: Annotated[str | None, typer.Option(help="export: only this shard.")] = None,
     config: ConfigFile = CONFIG_FILE,
     as_json: AsJson = False,
 ) -> None:
-    """Check the store, migrate it to another one, or move a workspace.
+    """Check the store, export it into a dump, or import one.
 
     check reads all of a file: pages, log and rows. A daemon may go on beside it; its write-ahead
     log grows meanwhile.
 
-    migrate copies everything into an empty store, reads it again, and compares counts and
-    checksums; the first store stays as it is. It is refused while a daemon runs on either. Repeat
-    it after an interruption: it continues. From a file into a database, each workspace goes into
-    its shard, which the configuration names: events keep their order and ids and get new positions,
-    consumers go on behind what they have read. Into a file, the logs of all shards become one, in
-    the order of recording; metrics and alerts must have read all events before, as after a clean
-    stop; outputs may repeat events, under their ids.
+    export writes a dump of the store as it is at one time, with all events, runs, counters, alerts,
+    silences and token pairs: keep it as secret as the store. Daemons may go on.
 
-    move takes a workspace into another shard of the database while no daemon runs. Change its key
-    `shard` in every configuration before the next start.
+    import loads a dump into a store that is empty and that no daemon runs on, in one transaction;
+    file and database take each other's dumps. Into a database, each workspace goes into the shard
+    that the configuration names. A log that stays whole keeps its positions; where logs become one
+    or are split, events keep their order and ids, and no position is lower than before. Metrics and
+    alerts must have read all events of logs that become one, as after a clean stop.
     """
-    given = words or []
-    if (to is None) == (action == "move"):
-        raise typer.BadParameter("--to SHARD belongs to move, which needs it")
-    if action == "check" and not given:
+    if action not in completers.store_actions():
+        raise typer.BadParameter(f"{action!r} is none of check, export, import")
+    if (action == "check") != (file is None):
+        raise typer.BadParameter("write: check, or export FILE, or import FILE")
+    if (workspace or shard) and (action != "export" or (workspace and shard)):
+        raise typer.BadParameter("--workspace or --shard, not both, belongs to export")
+    if file is None:
         lazy.store_examination.check(config, as_json=as_json)
-    elif action == "migrate" and len(given) == _URLS:
-        lazy.store_migration.migrate(config, given, as_json=as_json)
-    elif action == "move" and len(given) == 1 and to is not None:
-        lazy.store_move.move(config, given[0], to, as_json=as_json)
-    elif action not in completers.store_actions():
-        raise typer.BadParameter(f"{action!r} is none of check, migrate, move")
+    elif action == "export":
+        lazy.store_dump.export(config, file, workspace=workspace, shard=shard, as_json=as_json)
     else:
-        raise typer.BadParameter("write: check, or migrate FROM TO, or move WORKSPACE --to SHARD")
+        lazy.store_dump.import_dump(config, file, as_json=as_json)

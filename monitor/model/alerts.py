@@ -181,15 +181,17 @@ class Trouble(Struct, frozen=True, kw_only=True):
 
 
 class DaemonCondition(Struct, frozen=True, kw_only=True):
-    """What rules about the daemon are told beside the figures of the store.
+    """What alerting is told of the daemon beside the figures of the store.
 
     ``shard`` sets apart the parts of shards that have a name, which may be at any daemon.
-    ``troubles`` is None while the cluster is to be read for the first time.
+    ``troubles`` is None while the cluster is to be read for the first time. Ages by which something
+    is deleted are judged by ``ages_at``, None: by the clock.
     """
 
     shard: str = ""
     overwritten: OverwrittenTopics | None = None
     troubles: tuple[Trouble, ...] | None = ()
+    ages_at: datetime | None = None
 
 
 class StartAfterGrace(Struct, frozen=True, kw_only=True):

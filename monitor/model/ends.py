@@ -100,8 +100,11 @@ def without_run(ends: Iterable[E], run_id: str) -> tuple[E, ...]:
 
 
 def with_end(ends: Iterable[E], end: E) -> tuple[E, ...]:
-    """Return the ends in order, with this one instead of what was known of the same run."""
-    return tuple(sorted((*without_run(ends, end.run_id), end), key=lambda known: known.order))
+    """Return ends in order, with this one instead of what was known of the same run."""
+    others = without_run(ends, end.run_id)
+    if not others or end.order > others[-1].order:
+        return (*others, end)  # as nearly always
+    return tuple(sorted((*others, end), key=lambda known: known.order))
 
 
 def newest_success(ends: Iterable[E]) -> E | None:

@@ -1,11 +1,14 @@
 """Work over many items in slices, so that no step of it holds the event loop for long.
 
-A callback that arrives meanwhile waits for the present slice only.
+A callback that arrives meanwhile waits for the present slice only; beside a worker thread, only
+for the interpreter.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from heapq import merge
 from typing import Any, TypeVar
@@ -42,3 +45,18 @@ async def sorted_in_slices(
         sorted(piece, key=key) async for piece in in_slices(pieces_of(items, size=size), size=1)
     ]
     return [item async for item in in_slices(merge(*pieces, key=key), size=size)]
+
+
+@contextlib.contextmanager
+def without_garbage_searches() -> Iterator[None]:
+    """Make tens of thousands of objects without circles in a worker thread.
+
+    Each search for garbage among them would halt every thread for milliseconds.
+    """
+    is_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_collecting:
+            gc.enable()

@@ -120,7 +120,7 @@ class Envelope(Struct, frozen=True, kw_only=True, gc=False):
             description="Place in the log, of equal length, so that it sorts as text: of two "
             "events of one partitionkey the later one has the greater, also over takeovers. A "
             "message that is sent again keeps it or has a greater one: where the database had "
-            "lost it, and after store migrate and store move. Deduplicate by id."
+            "lost it, and where store import has split or joined logs. Deduplicate by id."
         ),
     ]
     severitytext: str

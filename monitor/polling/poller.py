@@ -134,9 +134,11 @@ class WorkspacePoller:
         context = self._context
         # Built anew, because a failure may have left a poll in the middle of something.
         polls = self._polls = build(context)
-        requester = context.client.requester
+        time = context.client.requester.time
         since = await context.observer.open(
-            context.name, clock_skew=lambda: requester.clock_skew_seconds
+            context.name,
+            clock_skew=lambda: time.skew_seconds,
+            may_be_ahead=lambda: time.may_be_ahead_seconds,
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recovery.run(), name=f"{context.name}: recovery")

@@ -326,12 +326,19 @@ class LiveState:
     ) -> None:
         """Remember that the API has shown all there was of one kind of run ``at`` (our clock).
 
-        ``complete_at`` is the same instant by the workspace's clock, which never goes back here.
+        ``complete_at`` is the same instant by the workspace's clock; an earlier one than before is
+        that of a slower poll.
         """
         self.confirmed[workspace, kind] = at
         before = self.complete.get((workspace, kind))
         if complete_at is not None and (before is None or complete_at > before):
             self.complete[workspace, kind] = complete_at
+
+    def limit_complete(self, workspace: str, at: datetime) -> None:
+        """Nothing is known beyond what the workspace's clock shows ``at`` present."""
+        for kind, complete_at in self.complete.items():
+            if kind[0] == workspace and complete_at > at:
+                self.complete[kind] = at
 
     def retract(self, workspace: str, kind: RunKind, *, to: datetime | None) -> None:
         """Take back what was confirmed of a kind of run after ``to`` (our clock); None: ever."""

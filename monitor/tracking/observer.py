@@ -43,7 +43,7 @@ from monitor.tracking.transitions import Boundary, RunTransition, advance
 from monitor.tracking.turns import Turns
 from monitor.tracking.uncancelled import UncancelledWork
 from monitor.tracking.workspace_changes import WorkspaceChanges
-from monitor.tracking.workspace_clocks import ClockSkew, WorkspaceClocks
+from monitor.tracking.workspace_clocks import ClockDoubt, ClockSkew, WorkspaceClocks
 
 # So many observations are judged without letting others run, and stored by one commit.
 OBSERVED_AT_ONCE = 50
@@ -103,14 +103,21 @@ class Observer:
         """
         await self._uncancelled.watch()
 
-    async def open(self, workspace: str, *, clock_skew: ClockSkew | None = None) -> datetime | None:
+    async def open(
+        self,
+        workspace: str,
+        *,
+        clock_skew: ClockSkew | None = None,
+        may_be_ahead: ClockDoubt | None = None,
+    ) -> datetime | None:
         """Load what the store knows of a workspace; return since when it is followed, if it is.
 
-        ``clock_skew`` returns how far its clock is ahead of ours now, None while that is unknown.
+        ``clock_skew`` returns how far its clock is ahead of ours now, None while that is unknown,
+        and ``may_be_ahead`` how much further it is if answers are right that contradict this.
         Loads once: later, memory is ahead of any answer that is still on its way from the store.
         """
         if clock_skew is not None:
-            self._workspace_clocks.measure(workspace, clock_skew)
+            self._workspace_clocks.measure(workspace, clock_skew, may_be_ahead)
         if workspace not in self._opened:
             for run in await self._bus.active_runs(workspace):
                 self._keep_active(run)
@@ -265,7 +272,10 @@ class Observer:
         ``now`` is workspace time. What is not ``listed`` and has not run since the horizon at
         which runs are forgotten goes, so that it cannot add up for ever. Return how much went.
         """
-        before = now - timedelta(seconds=self._settings.forget_seconds)
+        before = min(
+            now - timedelta(seconds=self._settings.forget_seconds),
+            self._horizon.forgotten_before(self._workspace_clocks.skew_seconds(workspace)),
+        )
 
         async def drop() -> int:
             idle = self.pipeline_health.idle(workspace, before=before, listed=listed)
@@ -301,6 +311,7 @@ class Observer:
                     forgotten_before=self._horizon.forgotten_before(skew),
                     clock_skew_seconds=skew,
                     workspace_now=now + timedelta(seconds=skew or 0.0),
+                    may_be_ahead=self._workspace_clocks.may_be_ahead(observation.key.workspace),
                 ),
             )
             if transition.state is not None:

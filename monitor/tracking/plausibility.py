@@ -37,8 +37,8 @@ def with_implausible(
 ) -> RunState:
     """Return the state with the marks of what it and the observation show.
 
-    ``known`` is the run before the observation. ``observed_at`` is workspace time; where that is
-    not known, no time lies in the future.
+    ``known`` is the run before the observation. ``observed_at`` is the latest workspace time at
+    which it can have been; where that is not known, no time lies in the future.
     """
     marks = {*state.implausible, *_marks(known, state, observation)}
     if observed_at is not None:

@@ -48,13 +48,15 @@ class Boundary(Struct, frozen=True, kw_only=True):
     ``followed_since`` is when we began to follow the workspace; ``forgotten_before`` is the
     horizon behind which a finished run may have been published and forgotten.
     ``clock_skew_seconds`` is how far the workspace's clock is ahead of ours, None if unknown, and
-    ``workspace_now`` what it shows; both by our clock as it is now.
+    ``workspace_now`` what it shows; both by our clock as it is now. It ``may_be_ahead`` of that by
+    so much: as long as answers contradict what was known of it.
     """
 
     followed_since: datetime | None = None
     forgotten_before: datetime | None = None
     clock_skew_seconds: float | None = None
     workspace_now: datetime | None = None
+    may_be_ahead: timedelta = timedelta()
 
     def observed_at(self, observation: Observation) -> datetime | None:
         """Return when it was observed, by the workspace's clock; None where that is not known.
@@ -106,7 +108,8 @@ def advance(known: RunState | None, observation: Observation, boundary: Boundary
         observation,
         observed_at=at,
     )
-    state = with_implausible(known, state, observation, observed_at=observed_at)
+    latest = None if observed_at is None else observed_at + boundary.may_be_ahead
+    state = with_implausible(known, state, observation, observed_at=latest)
     state = with_unsent_details(known, state)
     if known is None and state.status.is_terminal:
         is_old = _is_historical(state, observation, boundary)

@@ -4,11 +4,15 @@ Answers without ``Date`` show no time. Then the newest stamps do: they were writ
 read, so the workspace's clock shows no less. An end of which no time is reported is ordered by
 that: after all that is known, and before all that follows. One run whose stamp is ahead of those of
 all others may be wrong, so the second newest counts; each is forgotten after an hour.
+
+A ``Date`` that contradicts the others is not believed at once. Until then the newest stamp bears it
+out: a clock that was set ahead also writes later stamps, a proxy that is wrong does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from typing import NamedTuple
 
 from monitor.model.clock import Clock
@@ -17,6 +21,7 @@ from monitor.model.runs import RunKey, Source
 from monitor.tracking.live_state import LiveState
 
 ClockSkew = Callable[[], float | None]
+ClockDoubt = Callable[[], float]  # seconds by which the clock may be further ahead than its skew
 
 
 class _Stamp(NamedTuple):
@@ -40,14 +45,18 @@ class WorkspaceClocks:
         self._live_state = live_state
         self._clock = clock
         self._measured: dict[str, ClockSkew] = {}
+        self._doubts: dict[str, ClockDoubt] = {}
         self._newest: dict[str, list[_Stamp]] = {}  # of two runs, the newest first
 
-    def measure(self, workspace: str, skew: ClockSkew) -> None:
+    def measure(self, workspace: str, skew: ClockSkew, doubt: ClockDoubt | None = None) -> None:
         """Let ``skew`` answer for a workspace; None: its answers show no time."""
         self._measured[workspace] = skew
+        if doubt is not None:
+            self._doubts[workspace] = doubt
 
     def forget(self, workspace: str) -> None:
         self._measured.pop(workspace, None)
+        self._doubts.pop(workspace, None)
         self._newest.pop(workspace, None)
 
     def learn(self, observations: Iterable[Observation]) -> None:
@@ -65,6 +74,11 @@ class WorkspaceClocks:
                 newest[read.run] = max(read, newest.get(read.run, read))
                 self._newest[workspace] = sorted(newest.values(), reverse=True)[:2]
 
+    def may_be_ahead(self, workspace: str) -> timedelta:
+        """Return how much further ahead its clock may be, by answers that are not believed yet."""
+        doubt = self._doubts.get(workspace)
+        return timedelta(seconds=0.0 if doubt is None else doubt())
+
     def skew_seconds(self, workspace: str) -> float | None:
         """Return how far its clock is ahead of ours now; None while nothing shows it."""
         measured = self._measured.get(workspace)
@@ -73,9 +87,14 @@ class WorkspaceClocks:
             skew = status.clock_skew_seconds if status is not None else None
         else:
             skew = measured()
-        if skew is None and (newest := self._newest.get(workspace)):
-            skew = newest[-1].least + self._clock.monotonic() - self._clock.now().timestamp()
-        return skew
+        newest = self._newest.get(workspace)
+        if not newest:
+            return skew
+        elapsed = self._clock.monotonic() - self._clock.now().timestamp()
+        if skew is None:
+            return newest[-1].least + elapsed
+        latest = skew + self.may_be_ahead(workspace).total_seconds()
+        return max(skew, min(newest[0].least + elapsed, latest))
 
 
 def _newest_stamp(observation: Observation) -> float | None:

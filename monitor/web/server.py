@@ -30,13 +30,12 @@ from monitor.web.http.preparation import prepared
 from monitor.web.http.problems import errors_as_problems
 from monitor.web.http.request_parsing import BODY_SECONDS
 from monitor.web.http.writes import log_writes
-from monitor.web.merged_live_state import MergedLiveStateView
 from monitor.web.merged_requests import merged_alerting, merged_requests
 from monitor.web.page.live import LivePages
 from monitor.web.page.problem_pages import problems_as_pages
 from monitor.web.page.shell import PageShell
 from monitor.web.settings import ServerSettings
-from monitor.web.shown_shards import ShardDirectory, ShownShards
+from monitor.web.shown_shards import ShardDirectory, ShownShards, live_state_of
 from monitor.web.views.all_views import AllViews
 from monitor.web.views.log_follower import LogFollower
 from monitor.web.views.sources import ViewSources
@@ -77,16 +76,13 @@ class Server:
         self._checks = checks
         self._store_id = store_id
         self._refresh = refresh
-        self._follower = LogFollower(log, clock=clock)
-        self._live = LivePages(clock=clock)
-        self._follower.add(self._live.on_events)
         directory = ShardDirectory(shards)
         alerting = merged_alerting(directory)
         sources = ViewSources(
             shards=directory,
             runs=runs,
             log=log,
-            live=MergedLiveStateView(directory),
+            live_state=live_state_of(directory),
             clock=clock,
             settings=settings,
             checks=checks,
@@ -97,7 +93,9 @@ class Server:
             is_shared=refresh is not None,
         )
         self._streams = EventStreams(sources)
-        self._views = views = AllViews(sources, self._follower)
+        self._views = views = AllViews(sources)
+        self._live = LivePages(clock=clock, kept_seconds=views.overview.kept_seconds)
+        self._follower = LogFollower(log, self._live.on_events, clock=clock)
         self._json = json_api(
             self._views,
             sources=sources,

@@ -1,17 +1,32 @@
-"""The shards that the page shows: those of this daemon from memory, all others from the store."""
+"""The shards that the page shows: those of this daemon from memory, all others from the store.
+
+The live state of several is merged; a daemon with one shard shows that shard's own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 
 from msgspec import Struct
 
 from monitor.bus.contract import StoredShard
-from monitor.tracking.live_state import LiveStateView
+from monitor.model.alerts import Alert
+from monitor.model.live_state import (
+    ActiveRun,
+    NamedPipeline,
+    PipelineHealth,
+    PollStatus,
+    ReachabilityStretch,
+    WorkspaceStatus,
+)
+from monitor.model.runs import Pipeline, RunKey, RunKind
+from monitor.tracking.live_state import LiveState, LiveStateView
 from monitor.web.daemon_status import OutputStatus
 from monitor.web.requests import AlertingRequests, ShardRequests
+from monitor.web.shown_live_state import ShownLiveState
 
 
 def page_url(url: str | None) -> str | None:
@@ -41,6 +56,7 @@ class ShownShard:
     mirrored: Callable[[], Mirrored] | None = None
 
 
+_OF_NO_SHARD = LiveState(()).view  # answers for workspaces of no shard
 # The same mapping until a shard comes or goes.
 ShownShards = Callable[[], Mapping[str, ShownShard]]
 
@@ -81,3 +97,94 @@ class ShardDirectory:
                 return shard
         self._of.pop(workspace, None)
         return None
+
+
+def live_state_of(shards: ShardDirectory) -> Callable[[], ShownLiveState]:
+    """Return what returns the live state of now: a shard's own where there is one shard."""
+    merged = MergedLiveState(shards)
+
+    def live_state() -> ShownLiveState:
+        shown = shards.all()
+        return shown[0].live if len(shown) == 1 else merged
+
+    return live_state
+
+
+class MergedLiveState:
+    """Reads the live states of several shards; a lookup goes to the shard of its workspace."""
+
+    def __init__(self, shards: ShardDirectory) -> None:
+        self._shards = shards
+
+    def _views(self) -> list[LiveStateView]:
+        return [shard.live for shard in self._shards.all()]
+
+    def _of(self, workspace: str) -> LiveStateView:
+        shard = self._shards.of(workspace)
+        return _OF_NO_SHARD if shard is None else shard.live
+
+    def workspaces(self) -> tuple[WorkspaceStatus, ...]:
+        return tuple(chain.from_iterable(view.workspaces() for view in self._views()))
+
+    def workspace(self, name: str) -> WorkspaceStatus | None:
+        return self._of(name).workspace(name)
+
+    def reachability_history(
+        self, workspace: str, *, now: datetime, stale_after_seconds: float
+    ) -> tuple[ReachabilityStretch, ...]:
+        return self._of(workspace).reachability_history(
+            workspace, now=now, stale_after_seconds=stale_after_seconds
+        )
+
+    def active_runs(self, workspace: str | None = None) -> tuple[ActiveRun, ...]:
+        if workspace is not None:
+            return self._of(workspace).active_runs(workspace)
+        return tuple(chain.from_iterable(view.active_runs() for view in self._views()))
+
+    def active_run(self, key: RunKey) -> ActiveRun | None:
+        return self._of(key.workspace).active_run(key)
+
+    def pipeline_health(self) -> tuple[PipelineHealth, ...]:
+        return tuple(chain.from_iterable(view.pipeline_health() for view in self._views()))
+
+    def pipelines(self) -> tuple[NamedPipeline, ...]:
+        return tuple(chain.from_iterable(view.pipelines() for view in self._views()))
+
+    def label(self, workspace: str, pipeline: Pipeline | None) -> str:
+        return self._of(workspace).label(workspace, pipeline)
+
+    def recipe_name(self, workspace: str, recipe_id: str) -> str | None:
+        return self._of(workspace).recipe_name(workspace, recipe_id)
+
+    def why_unwatched(self, workspace: str, what: str) -> str | None:
+        return self._of(workspace).why_unwatched(workspace, what)
+
+    def why_starved(self, workspace: str, *, monotonic: float) -> str | None:
+        return self._of(workspace).why_starved(workspace, monotonic=monotonic)
+
+    def unconfirmed_since(self, workspace: str, kind: RunKind) -> datetime | None:
+        return self._of(workspace).unconfirmed_since(workspace, kind)
+
+    def time_of(self, alert: Alert, now: datetime) -> datetime:
+        return self._of(alert.workspace).time_of(alert, now)
+
+    def first_reads(self, workspace: str) -> tuple[str, ...]:
+        return self._of(workspace).first_reads(workspace)
+
+    def why_unjudged(self, alert: Alert) -> str | None:
+        return self._of(alert.workspace).why_unjudged(alert)
+
+    def knows(self, workspace: str, pipeline: Pipeline) -> bool:
+        return self._of(workspace).knows(workspace, pipeline)
+
+    def place(self, workspace: str, pipeline: Pipeline) -> tuple[str | None, str | None]:
+        return self._of(workspace).place(workspace, pipeline)
+
+    def polls(self) -> tuple[PollStatus, ...]:
+        return tuple(chain.from_iterable(view.polls() for view in self._views()))
+
+    def confirmed(self) -> dict[tuple[str, RunKind], datetime]:
+        return dict(chain.from_iterable(view.confirmed().items() for view in self._views()))
+
+    def complete(self) -> dict[tuple[str, RunKind], datetime]:
+        return dict(chain.from_iterable(view.complete().items() for view in self._views()))

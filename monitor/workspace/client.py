@@ -85,4 +85,4 @@ class WorkspaceClient:
 
     def workspace_now(self) -> datetime | None:
         """Return the workspace's time, never ahead of it; None before the first answer."""
-        return self.requester.workspace_now()
+        return self.requester.time.now()

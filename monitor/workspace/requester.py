@@ -130,7 +130,7 @@ class Requester:
         self._tokens = tokens or ConfiguredToken(
             settings.token, workspace=settings.name, clock=clock
         )
-        self._time = WorkspaceTime(clock)
+        self.time = WorkspaceTime(clock)
         self._answered: set[str] = set()
         self._unavailable: dict[str, str] = {}  # id -> the refusal
         self._budget = RequestBudget(
@@ -153,15 +153,6 @@ class Requester:
     def on_silence(self, listener: SilenceListener) -> None:
         """See `Transport.on_silence`."""
         self._transport.on_silence(listener)
-
-    def workspace_now(self) -> datetime | None:
-        """Return the workspace's time, never ahead of it; None before the first answer."""
-        return self._time.now()
-
-    @property
-    def clock_skew_seconds(self) -> float | None:
-        """Workspace minus ours; 0 as long as the headers' resolution hides the difference."""
-        return self._time.skew_seconds
 
     @property
     def answered(self) -> frozenset[str]:
@@ -318,13 +309,13 @@ class Requester:
         self._metrics.duration.labels(call.operation.operation_id).observe(
             self._clock.monotonic() - exchange.began
         )
-        self._time.learn(
+        self.time.learn(
             exchange.headers.get("Date"), began=exchange.began, answered=exchange.answered
         )
 
     def _learn_quotas(self, call: _Call, exchange: Exchange) -> None:
         if quotas := quotas_in(exchange.headers):
-            now = self._time.now() or self._clock.now()
+            now = self.time.now() or self._clock.now()
             self._budget.learn(quotas, operation_id=call.quota_of, workspace_now=now.timestamp())
 
     def _judge(self, call: _Call, exchange: Exchange) -> Success[Answer] | Failure:
@@ -336,11 +327,11 @@ class Requester:
                 found = foreign_success(called, headers, body, is_proven=is_proven)
                 if found is not None:
                     return Failure(error=foreign_answer_error(status_code, found, operation=called))
-            at = self._time.at(exchange.began)
+            at = self.time.at(exchange.began)
             return Success(Answer(status_code=status_code, headers=headers, body=body, began_at=at))
         refusal = refusal_in(body, secrets=call.secrets)
         found = foreign_refusal(status_code, headers, body, has_envelope=refusal.has_envelope)
-        wait_seconds = retry_after_in(headers, now=self._time.now())
+        wait_seconds = retry_after_in(headers, now=self.time.now())
         failure = failure_of(status_code, refusal, operation=called, wait_seconds=wait_seconds)
         if found is not None:
             error = foreign_answer_error(status_code, found, operation=called)

@@ -163,8 +163,9 @@ class WorkspaceSettings(Struct, frozen=True, kw_only=True):
         str | None,
         Setting(
             "Workspaces of one shard are watched by one daemon, and share a log and a connection "
-            "to the broker. Default: a shard of its own. Fixed once it is stored; `store move` "
-            "moves a workspace. Without PostgreSQL all share one shard, and this changes nothing.",
+            "to the broker. Default: a shard of its own. Fixed once it is stored; `store "
+            "export` and `store import` move a workspace. Without PostgreSQL all share one shard, "
+            "and this changes nothing.",
             "small",
             _shard,
         ),

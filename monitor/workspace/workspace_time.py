@@ -2,7 +2,8 @@
 
 A ``Date`` has a resolution of one second and is written somewhere between our sending and our
 receiving, so one answer only bounds the difference between the two clocks. Several answers
-narrow the bounds.
+narrow the bounds. One that contradicts them may come from a proxy or from a server that is wrong
+for a moment: only when several have agreed for a minute was the workspace's clock set.
 """
 
 from __future__ import annotations
@@ -10,11 +11,16 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
+from msgspec import Struct
+
 from monitor.model.clock import Clock
 
 # Two quartz clocks drift apart; without this, bounds from last week would be trusted today.
 _DRIFT = 1e-4
 _RESOLUTION_SECONDS = 1.0
+# Longer than one round of polls: so many answers must agree, over so long, that a clock was set.
+_AGREEING_ANSWERS = 3
+_AGREEING_SECONDS = 60.0
 # At the edges of the calendar, where nothing can be added to a time or taken off it, stand the
 # words of other languages for "none".
 _FIRST_YEAR, _END_YEAR = 1970, 9000
@@ -36,15 +42,52 @@ def parse_http_date(text: str | None) -> datetime | None:
         return None
 
 
+class _Bounds(Struct, frozen=True):
+    """Bounds of (workspace time as a timestamp) - (our monotonic time), as they were at a mark."""
+
+    low: float
+    high: float
+    held_at: float
+
+    def at(self, mark: float) -> _Bounds:
+        slack = _DRIFT * abs(mark - self.held_at)
+        return _Bounds(self.low - slack, self.high + slack, mark)
+
+    def within(self, other: _Bounds) -> _Bounds | None:
+        """Return what both leave open when the other was read; None: they exclude each other."""
+        own = self.at(other.held_at)
+        low, high = max(own.low, other.low), min(own.high, other.high)
+        return _Bounds(low, high, other.held_at) if low <= high else None
+
+
+class _Candidate(Struct, frozen=True):
+    """What answers say that contradict what is known. ``since`` is the mark of the first."""
+
+    bounds: _Bounds
+    since: float
+    answers: int = 1
+
+    def is_proven(self) -> bool:
+        lasted = self.bounds.held_at - self.since
+        return self.answers >= _AGREEING_ANSWERS and lasted >= _AGREEING_SECONDS
+
+
+class ClockSet(Struct, frozen=True):
+    """The workspace's clock was set: at some mark behind ``after``, and ``noticed`` at this one."""
+
+    after: float
+    noticed: float
+
+
 class WorkspaceTime:
     """What is known of one workspace's clock. Marks are seconds of our monotonic clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        # Bounds of (workspace time as a timestamp) - (our monotonic time), and when they held.
-        self._low = 0.0
-        self._high = 0.0
-        self._held_at: float | None = None
+        self._known: _Bounds | None = None
+        self._candidate: _Candidate | None = None
+        self._agreed_at = 0.0  # the mark of the last answer that fits what is known
+        self.last_set: ClockSet | None = None
 
     def learn(self, date: str | None, *, began: float, answered: float) -> None:
         """Take in the ``Date`` of an answer. An unreadable one changes nothing."""
@@ -52,40 +95,55 @@ class WorkspaceTime:
         if at is None or not is_believable(at):
             return
         stamp = at.timestamp()
-        low, high = stamp - answered, stamp + _RESOLUTION_SECONDS - began
-        if self._held_at is not None:
-            known_low, known_high = self._bounds(answered)
-            # Bounds that exclude each other mean that one of the clocks was set: believe the new.
-            if max(low, known_low) <= min(high, known_high):
-                low, high = max(low, known_low), min(high, known_high)
-        self._low, self._high, self._held_at = low, high, answered
+        read = _Bounds(stamp - answered, stamp + _RESOLUTION_SECONDS - began, answered)
+        agreed = read if self._known is None else self._known.within(read)
+        if agreed is None:
+            self._doubt(read)
+        elif self._candidate is None or self._candidate.bounds.within(read) is None:
+            self._known, self._candidate, self._agreed_at = agreed, None, answered
+        # Else it was so long under way that it fits both.
+
+    def _doubt(self, read: _Bounds) -> None:
+        """Take in bounds that contradict what is known."""
+        before = self._candidate
+        agreed = None if before is None else before.bounds.within(read)
+        if before is None or agreed is None:
+            self._candidate = _Candidate(read, read.held_at)
+            return
+        candidate = _Candidate(agreed, before.since, before.answers + 1)
+        if candidate.is_proven():
+            self.last_set = ClockSet(after=self._agreed_at, noticed=read.held_at)
+            self._known, self._candidate = candidate.bounds, None
+            self._agreed_at = read.held_at
+        else:
+            self._candidate = candidate
 
     def at(self, mark: float) -> datetime | None:
         """Return the earliest time that the workspace can have had at ``mark``.
 
         Early on purpose: a watermark taken from it never passes a change. None before the first
-        answer.
+        answer. While answers contradict what was known, it goes by what was known.
         """
-        if self._held_at is None:
+        if self._known is None:
             return None
-        low, _ = self._bounds(mark)
-        return datetime.fromtimestamp(0, UTC) + timedelta(seconds=low + mark)
+        return datetime.fromtimestamp(0, UTC) + timedelta(seconds=self._known.at(mark).low + mark)
 
     def now(self) -> datetime | None:
         """Return `at` for this moment."""
         return self.at(self._clock.monotonic())
 
     @property
+    def may_be_ahead_seconds(self) -> float:
+        """How far it is ahead of what is known if those are right that contradict it."""
+        if self._known is None or self._candidate is None:
+            return 0.0
+        return max(0.0, self._candidate.bounds.high - self._known.low)
+
+    @property
     def skew_seconds(self) -> float | None:
         """Workspace minus ours: the smallest difference that explains the headers."""
-        if self._held_at is None:
+        if self._known is None:
             return None
         mark = self._clock.monotonic()
-        low, high = self._bounds(mark)
-        ours = self._clock.now().timestamp() - mark
-        return round(max(low - ours, 0.0) + min(high - ours, 0.0), 3)
-
-    def _bounds(self, mark: float) -> tuple[float, float]:
-        held_at = mark if self._held_at is None else self._held_at
-        slack = _DRIFT * abs(mark - held_at)
-        return self._low - slack, self._high + slack
+        bounds, ours = self._known.at(mark), self._clock.now().timestamp() - mark
+        return round(max(bounds.low - ours, 0.0) + min(bounds.high - ours, 0.0), 3)

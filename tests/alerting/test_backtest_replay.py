@@ -34,6 +34,7 @@ from tests.alerting.recorded_histories import (
     workspace,
 )
 from tests.clocks import ManualClock
+from tests.examples import examples
 
 _AFTERWARDS = timedelta(hours=1)
 
@@ -92,7 +93,7 @@ def _moment(event: AlertEvent) -> tuple[datetime, str]:
 
 
 @given(runs=RUNS, rules=ALERTING)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(5))
 def test_an_evaluation_that_is_left_out_would_have_fired_nothing(
     runs: list[Ran], rules: AlertingSettings
 ) -> None:
@@ -114,7 +115,7 @@ def test_an_evaluation_that_is_left_out_would_have_fired_nothing(
 
 
 @given(runs=RUNS, sizes=st.lists(st.integers(1, 9), min_size=1))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(5))
 def test_a_store_in_memory_answers_as_a_real_one(runs: list[Ran], sizes: list[int]) -> None:
     """Runs, their children, failures and pipelines are those that a real store returns."""
 

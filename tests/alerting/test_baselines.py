@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alerting.rules.baselines import (
@@ -48,7 +48,6 @@ def after_runs(seconds: Iterable[float], *, apart: float = 3_600.0, recipe: str 
 
 
 @given(st.lists(DURATIONS, min_size=1, max_size=300), st.sampled_from((0.5, 0.9, 0.95)))
-@settings(max_examples=60)
 def test_a_quantile_has_its_rank_among_the_values_kept(values: list[float], share: float) -> None:
     """Within three of a hundred places of where a sorted list would find it."""
     learned_values = baseline(values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Struct
 
@@ -93,7 +93,6 @@ FEW_FIELDS = st.sampled_from(FIELDS).flatmap(
 TRAITS = st.builds(Traits, **{name: st.none() | WORDS for name in Traits.__struct_fields__})
 
 
-@settings(max_examples=120, deadline=None)
 @given(matches=st.lists(FEW_FIELDS | MATCHES, max_size=8), traits=TRAITS)
 @example(matches=[Match(pipeline=("[!]",)), Match(pipeline=("[",))], traits=Traits(pipeline="[!]"))
 @example(matches=[Match(folder=("a[",))], traits=Traits(folder="a["))
@@ -112,7 +111,6 @@ def test_the_index_finds_what_matching_every_rule_would_find(
     assert found.rules_for_event(EventType.RUN_STARTED, traits) == ()
 
 
-@settings(max_examples=100, deadline=None)
 @given(match=MATCHES, traits=TRAITS)
 def test_why_not_names_a_field_that_really_does_not_fit(match: Match, traits: Traits) -> None:
     """There is a reason exactly where the rule does not match, and it is a true one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alerting.rules.compiled import Compiled
@@ -66,7 +66,6 @@ RULE_TABLES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(tables=st.lists(RULE_TABLES, max_size=2))
 def test_what_check_accepts_compiles(tables: list[dict[str, Any]]) -> None:
     """No rule that `check` accepts is refused when the daemon starts, and none is lost."""

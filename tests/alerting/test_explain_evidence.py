@@ -23,6 +23,7 @@ from monitor.model.events import AlertEvent, EventType, RunEvent
 from monitor.model.runs import Parents, Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
 from tests.alerting.explain_scene import FAILED, Alerting, alerting_in, failed
 from tests.alerting.run_samples import END, run_event, state
+from tests.examples import examples
 
 OFTEN = RuleSettings(
     name="failing_repeatedly", rule=RuleKind.FAILING_REPEATEDLY, threshold=3.0, minimum=4
@@ -341,7 +342,7 @@ async def _reported(alerting: Alerting) -> tuple[list[RunEvent], list[AlertEvent
 
 
 @given(history=_HISTORIES, repeats=st.sampled_from((1, 1, 3)))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 def test_no_run_that_is_evidence_of_an_alert_is_denied(
     history: list[Happened], repeats: int
 ) -> None:

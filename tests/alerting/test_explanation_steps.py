@@ -92,9 +92,7 @@ def finding(
 
 
 def evaluation(word: StepWord, detail: str = "") -> EvaluationRecord:
-    return EvaluationRecord(
-        rule="run_failed", fingerprint="9f86d081884c7d65", at=AT, word=word, detail=detail
-    )
+    return EvaluationRecord(at=AT, word=word, detail=detail)
 
 
 PENDING = alert(state=AlertState.PENDING)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.alerts.instance import AlertInstance
-from monitor.alerting.alerts.pending_step import ALERT, PendingStep, empty_tables
+from monitor.alerting.alerts.pending_step import ALERT, PendingStep, Tables
 from monitor.model.alerts import Alert, AlertState, Severity
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
 from tests.alerting.run_samples import END, state
@@ -61,7 +61,7 @@ def test_each_step_leaves_what_a_full_scan_finds(
     steps: list[list[tuple[int, AlertState | None, RunKind, int, int]]],
 ) -> None:
     """Whatever begins, changes, ends and is forgotten, and after a restart too."""
-    tables, firing = empty_tables(), FiringRuns()
+    tables, firing = Tables(), FiringRuns()
     for step in steps:
         pending = PendingStep(tables, wall_now=END)
         for name, is_what, kind, run, flow in step:

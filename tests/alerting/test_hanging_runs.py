@@ -70,6 +70,16 @@ async def test_a_job_group_that_a_plan_started_may_be_of_any_plan_run(tmp_path: 
         assert len(await stage.evaluate(4 * HOUR, hanging(PLAN_RUN, read=4 * HOUR))) == 1
 
 
+async def test_a_clock_that_was_ahead_makes_no_run_alive_for_longer(tmp_path: Path) -> None:
+    """Its last sign of life, when a day more was known, counts as one of now."""
+    task = state(1, Status.RUNNING, created_at=at(0), parents=IN_PLAN)
+    async with on_stage(tmp_path, STUCK) as stage:
+        assert await stage.evaluate(24 * HOUR, hanging(PLAN_RUN, read=HOUR), task) == []
+        stage.live_state.limit_complete("acme", at(HOUR))
+        assert await stage.evaluate(1.1 * HOUR, hanging(PLAN_RUN, read=1.1 * HOUR)) == []
+        assert len(await stage.evaluate(2.2 * HOUR, hanging(PLAN_RUN, read=2.2 * HOUR))) == 1
+
+
 async def test_a_run_that_the_workspace_writes_is_alive(tmp_path: Path) -> None:
     """The stamp of its record is a sign, as a heartbeat is."""
     async with on_stage(tmp_path, STUCK) as stage:

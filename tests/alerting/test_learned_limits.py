@@ -75,6 +75,7 @@ async def test_a_new_name_begins_nothing_anew(tmp_path: Path) -> None:
         renamed = msgspec.structs.replace(run.pipeline, name="orders of today")
         run = msgspec.structs.replace(run, pipeline=renamed)
         await stage.emit(run)
+        await stage.engine.store_position()
         assert [limit.runs for limit in stage.engine.snapshot().limits] == [11]
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.alerting.failing_steps import Cut, Scene, Seen, played
+from tests.examples import examples
 
 _STORY = (
     Scene("fails"),
@@ -121,7 +122,7 @@ async def test_every_cut_of_ends_out_of_order(
     story=st.lists(_SCENES, min_size=3, max_size=12),
     cut=st.builds(Cut, st.integers(1, 40), st.booleans(), st.booleans()),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 async def test_any_cut_of_any_story(story: list[Scene], cut: Cut) -> None:
     """Whatever happens outside: dying once, or a store that fails once, is not seen."""
     with tempfile.TemporaryDirectory() as folder:

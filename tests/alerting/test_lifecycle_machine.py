@@ -112,4 +112,4 @@ def _moment(at: datetime) -> EvaluationTime:
 
 
 TestAnyStory = AnyStory.TestCase
-TestAnyStory.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestAnyStory.settings = settings(stateful_step_count=40)

@@ -15,6 +15,7 @@ from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Start
 from tests.alerting.engine_scene import EngineScene, engine_scene
+from tests.examples import examples
 
 RULE = "workspace_unreachable"
 SETTINGS = AlertingSettings(
@@ -130,7 +131,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(st.lists(STEPS, max_size=25))
 async def test_every_outage_fires_once_and_resolves_once(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]

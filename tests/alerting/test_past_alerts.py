@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from monitor.alerting.alerts.outcome import StepWord
-from monitor.alerting.alerts.pending_step import ENDED, EndedAlert, PendingStep, empty_tables
+from monitor.alerting.alerts.pending_step import ENDED, EndedAlert, PendingStep, Tables
 from monitor.alerting.engine.past_alerts import PastAlerts, place_of
 from monitor.alerting.engine.retention import sweep
 from monitor.bus.contract import Retention
@@ -130,7 +130,7 @@ async def test_what_has_ended_is_found_at_once_and_after_a_restart(scene: Engine
 async def test_ended_alerts_stay_as_long_as_the_log_keeps_their_events() -> None:
     """Twenty days by a log of thirty days, and at least a week by a shorter one."""
     for days, kept_days, stays in ((20, 30, True), (40, 30, False), (5, 1, True), (8, 1, False)):
-        pending = PendingStep(empty_tables(), wall_now=NOON)
+        pending = PendingStep(Tables(), wall_now=NOON)
         pending.put(ENDED, "f", ended(-days * 24 * 60))
         await sweep(pending, now=NOON, kept=Retention(events_seconds=kept_days * 86_400))
         assert bool(list(pending.rows(ENDED))) is stays, (days, kept_days)

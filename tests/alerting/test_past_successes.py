@@ -12,8 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from monitor.alerting.engine.context import read_learned
-from monitor.alerting.engine.learned_rows import with_learned
 from monitor.alerting.rules.baselines import (
     Learned,
     age_seconds,
@@ -229,17 +227,18 @@ def test_what_ran_inside_another_run_shows_how_long_it_takes() -> None:
 
 @given(events=st.lists(st.integers(1, 30), min_size=1, max_size=6), old=st.integers(0, 40))
 def test_a_stored_row_keeps_the_past_while_it_is_added_to(events: list[int], old: int) -> None:
-    """Whether or not its sketches were decoded, it is what would be learned in memory."""
+    """Encoded and decoded in between, it is what would be learned in memory."""
     learned = with_past(None, past(*range(old)))
     stored = None if learned is None else msgspec.json.encode(learned)
     number = 100
     for count in events:
         added = [run_event(success(number + n, historical=False)) for n in range(count)]
         number += count
-        stored = with_learned(stored, added)
+        again = None if stored is None else msgspec.json.decode(stored, type=Learned)
         for event in added:
-            learned = learn(learned, event)
-        assert read_learned(stored) == learned
+            again, learned = learn(again, event), learn(learned, event)
+        stored = msgspec.json.encode(again)
+        assert msgspec.json.decode(stored, type=Learned) == learned
     kept = known_durations(learned)
     assert kept is not None
     if number - 100 + old <= 80:

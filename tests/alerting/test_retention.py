@@ -12,7 +12,7 @@ from monitor.alerting.alerts.pending_step import (
     RULE,
     FirstEvaluated,
     PendingStep,
-    empty_tables,
+    Tables,
 )
 from monitor.alerting.engine.retention import forget_rules, sweep
 from monitor.alerting.rules.compiled import Compiled
@@ -35,7 +35,7 @@ def named(name: str, kind: RuleKind) -> RuleSettings:
 
 def remembering(*names: str) -> PendingStep:
     """Return a pending step in which each of these rules has evaluated something."""
-    pending = PendingStep(empty_tables(), wall_now=NOW)
+    pending = PendingStep(Tables(), wall_now=NOW)
     for name in names:
         pending.put(MEMORY, f"{name}:pipeline:marketing:job_group:1:", b"{}")
         pending.put(FIRST, f"{name}:marketing:job_group", FirstEvaluated(at=NOW))
@@ -62,7 +62,7 @@ def test_a_rule_that_is_removed_or_another_kind_by_now_remembers_nothing() -> No
 
 async def test_what_is_left_of_alerts_goes_after_thirty_days() -> None:
     """Until then their starts may stand in the log, and no other alert may have the same one."""
-    pending = PendingStep(empty_tables(), wall_now=NOW)
+    pending = PendingStep(Tables(), wall_now=NOW)
     for days in (29, 31):
         pending.put(PAST, f"{days}", ended(NOW - timedelta(days=days)))
 
@@ -73,7 +73,7 @@ async def test_what_is_left_of_alerts_goes_after_thirty_days() -> None:
 
 async def test_of_too_much_the_oldest_goes() -> None:
     """Above the bound as many go as there are too many, whatever the order they came in."""
-    tables = empty_tables()
+    tables = Tables()
     seconds = [number * 7 % 100_003 for number in range(100_003)]
     tables[PAST] = {f"{second}": ended(NOW - timedelta(seconds=second)) for second in seconds}
     pending = PendingStep(tables, wall_now=NOW)
@@ -96,7 +96,7 @@ async def test_what_is_kept_is_compared_with_nothing_but_the_limit() -> None:
             return isinstance(other, datetime) and super().__lt__(other)
 
     at = Counted(2026, 11, 21, 9, tzinfo=UTC)
-    tables = empty_tables()
+    tables = Tables()
     tables[PAST] = {f"{number}": ended(at) for number in range(1_000)}
 
     await sweep(PendingStep(tables, wall_now=NOW), now=NOW, kept=Retention())

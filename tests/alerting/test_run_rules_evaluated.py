@@ -147,7 +147,7 @@ async def test_what_does_not_move_is_evaluated_when_it_is_due(tmp_path: Path) ->
         looked_at = set()
         for seconds in range(0, 700, 50):
             assert bool(await stage.evaluate(seconds, waiting)) == (seconds >= 600)
-            last = stage.engine.history.last_of_state("queue_slow", fp)
+            last = stage.engine.history.last_of_state(fp)
             assert last is not None
             looked_at.add(round((last.at - at(0)).total_seconds()))
             await stage.clock.advance(50)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.model.live_state import ScheduleKnown
@@ -157,7 +157,6 @@ SAYS: tuple[tuple[ScheduleTrigger, ...] | None, ...] = (
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     edits=st.lists(st.tuples(st.integers(3, 300), st.sampled_from(range(len(SAYS)))), max_size=8),
     skipped=st.sets(st.integers(0, 60)),

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alerting.rules.results import Firing, Unknown
@@ -319,7 +319,6 @@ EVERY = {
 }
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     gap=st.sampled_from(list(EVERY)),
     fates=st.lists(st.none() | st.floats(0, 0.85), min_size=1, max_size=30),

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from monitor.alerting.alerts.pending_step import LEARNED, MEMORY, PendingStep, Tables, empty_tables
+from monitor.alerting.alerts.pending_step import LEARNED, MEMORY, PendingStep, Tables
 from monitor.alerting.engine.evaluation import Evaluator
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.snapshots import Snapshots
@@ -31,7 +31,7 @@ class Shown:
     """Two rules that await the starts of one flow, and what is shown of them."""
 
     def __init__(self, *names: str) -> None:
-        self.tables: Tables = empty_tables()
+        self.tables: Tables = Tables()
         self.pictures = Snapshots()
         self.evaluator = Evaluator(guard)
         self.keep_rules(names)
@@ -52,10 +52,10 @@ class Shown:
     async def put(self, rule: str, waiting: AwaitedStarts | None) -> None:
         """Let a rule remember this."""
         pending = PendingStep(self.tables, wall_now=BEGAN)
-        value = None if waiting is None else msgspec.json.encode(waiting)
-        pending.put(MEMORY, f"{rule}:flow_or_plan:marketing:flow_run:1:", value)
+        pending.put(MEMORY, f"{rule}:flow_or_plan:marketing:flow_run:1:", waiting)
+        await pending.state()
         pending.apply()
-        await self.pictures.committed(pending, self.rules)
+        await self.pictures.committed(pending, self.tables, self.rules)
 
     def now(self) -> AlertingSnapshot:
         return self.pictures.of(self.tables, self.rules, self.evaluator)

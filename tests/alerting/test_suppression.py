@@ -22,6 +22,7 @@ from monitor.alerting.settings import AlertingSettings
 from monitor.model.alerts import Silence
 from monitor.model.runs import Status
 from tests.alerting.engine_scene import EngineScene, engine_scene
+from tests.examples import examples
 
 HOUR = 3_600.0
 NIGHT = "22:00-06:00 Europe/Berlin"
@@ -252,7 +253,7 @@ async def act(story: EngineScene, silences: list[Silence], action: str, number: 
     await story.round(number if action == "wait" else 2)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(st.lists(ACTIONS, max_size=25))
 async def test_nothing_is_published_in_silence_but_what_is_owed(
     story: list[tuple[str, int]],

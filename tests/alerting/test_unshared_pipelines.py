@@ -101,6 +101,21 @@ async def test_what_is_shared_goes_on_being_evaluated(story: EngineScene) -> Non
     assert await story.words("pipelines_unshared") == ["fired", "resolved"]
 
 
+async def test_a_clock_set_back_delays_no_evaluation(story: EngineScene) -> None:
+    """A flow is asked about again a minute later, though it was last when a day more was known."""
+    wait_in_queue(story, 1)
+    unshare(story, 1)
+    ahead = story.clock.now() + timedelta(days=1)
+    story.live_state.confirm(WORKSPACE, RunKind.JOB_GROUP, story.clock.now(), complete_at=ahead)
+    await story.round()
+    story.live_state.limit_complete(WORKSPACE, story.clock.now())
+    await pass_time(story, 600)
+    unshare(story)
+    await pass_time(story, 120)
+
+    assert firing(story, "run_stuck") == ["1"]
+
+
 async def test_an_alert_about_a_hidden_flow_stays_and_says_why(story: EngineScene) -> None:
     """Nobody can see whether it is over; that of another flow ends as ever."""
     wait_in_queue(story, 1, 2)

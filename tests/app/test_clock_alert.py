@@ -50,6 +50,7 @@ async def test_one_of_its_shards_alerts_about_its_clock(empty_database: str) -> 
         supervisor=supervisor,
         token_memory=TokenMemory(),
         trouble=lambda: _SET,
+        ages_at=clock.now,
     )
     async with asyncio.TaskGroup() as group:
         hosting.use(group)

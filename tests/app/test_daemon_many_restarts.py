@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.sqlite import SqliteBus
@@ -36,7 +37,10 @@ async def live(settings: Configuration, clock: FastClock) -> None:
         await eventually(lambda: clock.monotonic() >= end, why="time does not pass")
 
 
-async def test_ten_restarts_under_load_emit_nothing_that_did_not_happen(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lives", [4, pytest.param(30, marks=pytest.mark.soak)])
+async def test_restarts_under_load_emit_nothing_that_did_not_happen(
+    tmp_path: Path, lives: int
+) -> None:
     """Runs come and go, one answer in ten is an error, some operations are withheld for good."""
     clock = FastClock(speed=12.0)
     workspace = stage.sandbox(Edition.RL, clock=clock)
@@ -47,7 +51,7 @@ async def test_ten_restarts_under_load_emit_nothing_that_did_not_happen(tmp_path
             tmp_path, stage.workspace_configuration(workspace, url, inventory=inventory)
         )
         workspace.open_for_work()
-        for life in range(10):
+        for life in range(lives):
             workspace.world.options.status_500 = 0.1 if life % 3 else 0.0
             workspace.world.options.dropped = 0.05 if life % 3 == 1 else 0.0
             await live(settings, clock)

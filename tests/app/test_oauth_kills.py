@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.app.oauth_scene import ACCESS_SECONDS, OauthScene, Refresher, Step, oauth_scene
+from tests.examples import examples
 
 DUE_SECONDS = ACCESS_SECONDS * 2 / 3
 
@@ -84,7 +85,7 @@ LIVES = st.lists(
     st.tuples(st.integers(0, 20), st.none() | st.sampled_from(Step)), min_size=1, max_size=8
 )
 FEW = settings(
-    max_examples=10,
+    max_examples=examples(3),
     deadline=None,
     derandomize=True,
     phases=(Phase.generate,),  # each example takes a second: shrinking would take minutes

@@ -2,11 +2,10 @@
 
 Half of the pipelines are failing already and 2,000 runs are active. Further failures go through the
 engine in batches, as a burst does, with 10 rules and with 1,000 of which one matches each event;
-then one by one, as they usually come. Runs of healthy pipelines go through two engines side by
-side: the events of whole runs, and their successes alone; one of them routes every event, as if it
-might change an alert. Beside that: one evaluation of live state, and how long a start takes to
-restore stored alerts. Batches are processor time with what is stored of them, the rest is time on
-the clock.
+then one by one, as they usually come. Beside them go runs of pipelines that have no alert: the
+events of whole runs, and their successes alone, which change no more than what rules remember.
+Beside that: one evaluation of live state, and how long a start takes to restore stored alerts.
+Batches are processor time with what is stored of them, the rest is time on the clock.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from prometheus_client import CollectorRegistry
 
 from monitor import logs
 from monitor.alerting.engine.engine import Engine
-from monitor.alerting.engine.healthy_subjects import BOUND
 from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.alerting.rules.table import DEFAULT_RULES
 from monitor.alerting.settings import AlertingSettings
@@ -129,13 +127,10 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
                 DEFAULT_RULES,
             )
         ]
-        routed, quick = [
-            await stack.enter_async_context(_healthy(sizes, bound)) for bound in (0, BOUND)
-        ]
+        healthy = await stack.enter_async_context(_healthy(sizes))
         for _ in range(sizes.repetitions):
-            for watching in (routed, quick):
-                await watching.runs(_RUN)
-                await watching.runs(_SUCCESS)
+            await healthy.runs(_RUN)
+            await healthy.runs(_SUCCESS)
             for watching in (few, many, default):
                 await watching.burst()
             await default.alone()
@@ -144,12 +139,17 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
         _figure("event of a burst, 10 rules", few.burst_us, "us"),
         _figure("event of a burst, 1,000 rules", many.burst_us, "us"),
     ]
+    failure_cost = _figure("event of a burst, default rules", default.burst_us, "us")
+    run_cost = _figure("event of a run that succeeds", healthy.run_us, "us")
+    success_cost = _figure("success", healthy.success_us, "us")
     return [
         *figures,
         ratios("1,000 rules over 10", figures[1], figures[0], target=1.3),
-        _figure("event of a burst, default rules", default.burst_us, "us"),
-        *_side_by_side("event of a run that succeeds", routed.run_us, quick.run_us),
-        *_side_by_side("success", routed.success_us, quick.success_us),
+        failure_cost,
+        run_cost,
+        ratios("event of a run that succeeds: over a failure", run_cost, failure_cost),
+        success_cost,
+        ratios("success: over a failure", success_cost, failure_cost),
         _figure("event alone, default rules, p50", default.alone_ms, "ms"),
         _figure("an evaluation of live state, default rules", default.evaluation_ms, "ms"),
         Figure(
@@ -159,11 +159,6 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
             target=2.0,
         ),
     ]
-
-
-def _side_by_side(name: str, routed: Sequence[float], quick: Sequence[float]) -> list[Figure]:
-    theirs, ours = _figure(f"{name}, routed", routed, "us"), _figure(name, quick, "us")
-    return [theirs, ours, ratios(f"{name}: over routed", ours, theirs, target=0.05)]
 
 
 def _figure(name: str, values: Sequence[float], unit: str) -> Figure:
@@ -243,11 +238,11 @@ async def _watching(sizes: Sizes, rules: Sequence[RuleSettings]) -> AsyncIterato
 
 
 @asynccontextmanager
-async def _healthy(sizes: Sizes, bound: int) -> AsyncIterator[_Watching]:
+async def _healthy(sizes: Sizes) -> AsyncIterator[_Watching]:
     """Yield an engine that has handled successes of each pipeline."""
     with TemporaryDirectory() as folder:
         async with _storing(Path(folder)) as bus:
-            engine = _engine(bus, sizes, DEFAULT_RULES, healthy_bound=bound)
+            engine = _engine(bus, sizes, DEFAULT_RULES)
             watching = _Watching(engine, story := _Runs(bus, sizes.healthy), sizes)
             story.kinds = _SUCCESS
             await engine.restore()
@@ -267,9 +262,7 @@ async def _storing(folder: Path) -> AsyncIterator[SqliteBus]:
         await bus.close()
 
 
-def _engine(
-    bus: SqliteBus, sizes: Sizes, rules: Sequence[RuleSettings], *, healthy_bound: int = BOUND
-) -> Engine:
+def _engine(bus: SqliteBus, sizes: Sizes, rules: Sequence[RuleSettings]) -> Engine:
     clock = SystemClock()
     live_state = LiveState([WORKSPACE])
     for number in range(sizes.pipelines):
@@ -290,7 +283,6 @@ def _engine(
         settings=AlertingSettings(rules=tuple(rules)),
         retention=Retention(),
         guard=_unguarded,
-        healthy_bound=healthy_bound,
     )
 
 

@@ -76,7 +76,7 @@ def _compared(name: str, old: Figure, new: Figure) -> tuple[str, str, str, str]:
 
 
 def target_rows(saved: Results) -> str:
-    """Return a Markdown row for each figure that has a target, as `tests/README.md` shows them."""
+    """Return a Markdown row for each figure that has a target, as this folder's README shows it."""
     rows: list[tuple[str, ...]] = [("", "ours", "the other", "median (range)", "target", "")]
     for measured in saved.benchmarks.values():
         rows += _rows(measured.title, measured.figures)

@@ -6,6 +6,7 @@ import math
 import os
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from tests.bench import (
@@ -51,11 +52,13 @@ def assert_positive(figures: list[Figure]) -> None:
     assert all(math.isfinite(value) and value > 0 for value in values), figures
 
 
+@pytest.mark.soak
 async def test_ingest_is_measured() -> None:
     """Both servers accept callbacks and yield a ratio."""
     assert_measured(await ingest.measure(ingest.Sizes(repetitions=1, seconds=0.1, connections=4)))
 
 
+@pytest.mark.soak
 async def test_the_way_to_the_subscriber_is_measured() -> None:
     """Every sent run arrives, from the bridge and from the daemon."""
     pace = Pace(per_second=0.0, seconds=0.0, saturating=20, is_core_busy=True, is_kept=False)
@@ -106,6 +109,7 @@ def test_nothing_is_judged_with_a_core_busy() -> None:
     assert all(figure.target is None for figure in figures)
 
 
+@pytest.mark.soak
 async def test_the_losses_of_an_outage_are_counted() -> None:
     """Without Node-RED ours is measured alone, and nothing of it is lost."""
     sizes = outage.Sizes(
@@ -123,6 +127,7 @@ async def test_the_losses_of_an_outage_are_counted() -> None:
     assert figures["ours: lost of these"].median == 0
 
 
+@pytest.mark.soak
 async def test_callbacks_beside_many_pipelines_are_measured() -> None:
     """Few pipelines, and many that are scraped, yield a ratio."""
     sizes = pipelines.Sizes(
@@ -131,17 +136,20 @@ async def test_callbacks_beside_many_pipelines_are_measured() -> None:
     assert_measured(await pipelines.measure(sizes))
 
 
+@pytest.mark.soak
 async def test_requests_are_measured() -> None:
     """Runs of a fast clock are followed to their ends."""
     assert_measured(await requests.measure(requests.Sizes(runs=4, active=4, speed=200)))
 
 
+@pytest.mark.soak
 async def test_transitions_are_measured() -> None:
     """Few and many runs in memory yield a ratio and a weight."""
     sizes = run_memory.Sizes(repetitions=1, few=10, many=100, transitions=20, weighed=100)
     assert_measured(await run_memory.measure(sizes))
 
 
+@pytest.mark.soak
 async def test_stores_are_measured() -> None:
     """PostgreSQL, SQLite and the bare writer yield rates and ratios."""
     assert_measured(
@@ -149,12 +157,14 @@ async def test_stores_are_measured() -> None:
     )
 
 
+@pytest.mark.soak
 async def test_idle_shards_are_measured() -> None:
     """Idle shards yield queries, memory and processor time."""
     sizes = idle_shards.Sizes(shards=(2,), quiet_seconds=0.1, seconds=2.5)
     assert_measured(await idle_shards.measure(sizes))
 
 
+@pytest.mark.soak
 async def test_a_cluster_is_measured() -> None:
     """Two daemons beside one yield ratios, and the kill of one yields times of a takeover."""
     sizes = cluster.Sizes(
@@ -174,6 +184,7 @@ async def test_a_cluster_is_measured() -> None:
     assert_measured(await cluster.measure(sizes))
 
 
+@pytest.mark.soak
 async def test_pages_of_the_job_library_are_measured() -> None:
     """Few and many job groups yield a ratio."""
     sizes = job_library.Sizes(repetitions=1, few=100, many=500, seconds=0.1)
@@ -212,28 +223,33 @@ def test_a_whole_share_slows_nobody() -> None:
         assert Path("/proc/self/cgroup").exists()
 
 
+@pytest.mark.soak
 async def test_the_way_to_an_alert_is_measured() -> None:
     """Every failure arrives twice, as the run's event and as its alert."""
     sizes = alerts.Sizes(repetitions=1, requests_per_minute=MANY, failures=10, with_default=False)
     assert_measured(await alerts.measure(sizes))
 
 
+@pytest.mark.soak
 async def test_alerting_is_measured() -> None:
     """Events, evaluations and starts are timed with few and many rules."""
     sizes = alert_engine.Sizes(repetitions=1, pipelines=200, active=20, burst=50, alone=2)
     assert_measured(await alert_engine.measure(sizes))
 
 
+@pytest.mark.soak
 async def test_trying_rules_is_measured() -> None:
     """A past day is evaluated again, and alerts fire."""
     assert_measured(await backtest.measure(backtest.Sizes(repetitions=1, flows=30, days=1)))
 
 
+@pytest.mark.soak
 async def test_the_evaluation_of_rules_is_measured() -> None:
     """Few and many rules yield a ratio."""
     assert_measured(await alert_rules.measure(alert_rules.Sizes(repetitions=1, pipelines=1_000)))
 
 
+@pytest.mark.soak
 async def test_reads_beside_many_pipelines_are_measured() -> None:
     """Few and many pipelines yield a ratio for each path."""
     sizes = page_reads.Sizes(
@@ -242,6 +258,7 @@ async def test_reads_beside_many_pipelines_are_measured() -> None:
     assert_measured(await page_reads.measure(sizes))
 
 
+@pytest.mark.soak
 async def test_viewers_are_measured() -> None:
     """Callbacks beside viewers, who ask for the page again, and beside nobody yield a ratio."""
     sizes = page_viewers.Sizes(
@@ -250,6 +267,7 @@ async def test_viewers_are_measured() -> None:
     assert_measured(await page_viewers.measure(sizes))
 
 
+@pytest.mark.soak
 async def test_the_first_view_is_measured() -> None:
     """Its bytes are counted, and a browser shows ours and plain files."""
     sizes = page_bytes.Sizes(repetitions=1, requests_per_minute=MANY, pipelines=5, runs=10)

@@ -48,7 +48,9 @@ async def test_a_part_that_fails_leaves_the_rest(browser: Browser) -> None:
         is_live=False,
     )
     status = view("status", fails=True)
-    shell = PageShell([page], status=status, live=LivePages(clock=clock), clock=clock)
+    shell = PageShell(
+        [page], status=status, live=LivePages(clock=clock, kept_seconds=lambda: 0), clock=clock
+    )
     boxes = {f"boxes/{box.name}.html": f"<p>{box.name} is well</p>" for box in page.boxes}
     assert shell.templates.loader is not None
     shell.templates.loader = ChoiceLoader([DictLoader(boxes), shell.templates.loader])

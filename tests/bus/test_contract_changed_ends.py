@@ -95,7 +95,9 @@ def observer_of(bus: EventBus, clock: ManualClock) -> tuple[Observer, LiveState]
     return observer, live_state
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 20))]
+)
 async def test_any_interleaving_over_restarts_keeps_the_last_word(
     open_bus: OpenBus, clock: ManualClock, seed: int
 ) -> None:

@@ -20,6 +20,7 @@ from monitor.bus.contract import EventBus, Retention, Start, Step
 from tests.bus.conftest import Backend, open_sqlite
 from tests.bus.examples import NOW, SOON, events
 from tests.clocks import ManualClock
+from tests.examples import examples
 
 names = st.sampled_from(("metrics", "mqtt", "alerting"))
 
@@ -158,7 +159,7 @@ def test_any_history_agrees_with_the_model(backend: Backend) -> None:
         OfBackend,
         settings=settings(
             # A restart costs a server much more than a file.
-            max_examples=30 if backend is open_sqlite else 8,
+            max_examples=examples(20 if backend is open_sqlite else 6),
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],

@@ -16,6 +16,7 @@ from monitor.model.runs import Pipeline, PipelineKind, RunKind, RunState, Status
 from tests.bus.conftest import Backend, OpenBus
 from tests.bus.examples import SOON, at, run
 from tests.clocks import ManualClock
+from tests.examples import examples
 
 ORDERS: PipelineOfKind = ("marketing", RunKind.JOB_GROUP, "7")
 MONTHLY: PipelineOfKind = ("marketing", RunKind.PLAN_RUN, "7")
@@ -173,11 +174,7 @@ stored_runs = st.lists(
 bounds = st.none() | st.integers(-1, 6)
 
 
-@settings(
-    max_examples=20,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(stored=stored_runs, limit=st.integers(0, 9), since=bounds, before=bounds)
 async def test_any_history_agrees_with_a_plain_list(
     backend: Backend,

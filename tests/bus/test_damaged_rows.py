@@ -24,9 +24,7 @@ from tests.clocks import ManualClock
 DAMAGES = st.binary(max_size=40) | st.sampled_from(
     [b"", b"{}", b"[]", b"null", b"0", b"{", b"}", b",", b"[" * 50_000, b"\xff", b"\0", b'"\xff"']
 )
-MANY = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+MANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @dataclass

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
@@ -44,7 +44,6 @@ async def store_together(bus: EventBus, numbers: list[int]) -> None:
     await asyncio.gather(*(store_number(number) for number in numbers))
 
 
-@settings(max_examples=40, deadline=None)
 @given(groups=GROUPS)
 async def test_the_tail_is_the_end_of_the_file(groups: list[list[int]]) -> None:
     """After any commits, repetitions and refusals a restarted store reads the same log."""

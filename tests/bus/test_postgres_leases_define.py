@@ -46,7 +46,7 @@ async def refusals(member: Member, *definitions: ShardDefinition) -> list[str]:
 async def test_a_workspace_stays_in_the_shard_in_which_it_was_first_stored(
     cluster: LeaseCluster,
 ) -> None:
-    """Another shard is refused with the command that moves it, and nothing of it is stored."""
+    """Another shard is refused with the way to move it, and nothing of it is stored."""
     north = await cluster.join("north", "sales", "stock")
     problems = await refusals(north, defined("group", "sales", "stock"), defined("new", "new"))
 
@@ -54,7 +54,7 @@ async def test_a_workspace_stays_in_the_shard_in_which_it_was_first_stored(
         "workspaces.sales.shard",
         "workspaces.stock.shard",
     ]
-    assert "dataprep-monitor store move sales --to group" in problems[0]
+    assert "import it into an empty database" in problems[0]
     assert set(await cluster.holders()) == {"sales", "stock"}
 
 

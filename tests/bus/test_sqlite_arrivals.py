@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
@@ -27,7 +27,6 @@ async def open_store(path: Path) -> SqliteBus:
     return await SqliteBus.open(path, clock=ManualClock(), registry=CollectorRegistry())
 
 
-@settings(max_examples=40, deadline=None)
 @given(steps=STEPS)
 async def test_the_inbox_has_the_unprocessed_callbacks(
     steps: list[tuple[str, int]],

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import structlog
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
@@ -103,7 +103,6 @@ async def test_a_store_that_was_cut_off_is_refused(store: Path) -> None:
     assert "restore a backup" in await refusal(store)
 
 
-@settings(max_examples=60, deadline=None)
 @given(place=st.floats(0, 1), count=st.integers(1, 300))
 def test_damage_anywhere_is_refused_or_harmless(
     sound: Path, tmp_path_factory: pytest.TempPathFactory, place: float, count: int

@@ -18,6 +18,7 @@ from monitor.bus.sqlite import SqliteBus
 from monitor.model.errors import BusLostError
 from tests.bus.examples import SOON, events
 from tests.clocks import ManualClock
+from tests.examples import examples
 
 STORED = 6
 
@@ -156,7 +157,7 @@ async def test_waiting_in_a_loop_lets_others_run(tmp_path: Path) -> None:
     await bus.close()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(
     deleted=st.sets(st.integers(1, STORED)),
     after=st.integers(0, STORED),

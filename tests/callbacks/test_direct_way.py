@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
@@ -314,7 +314,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(steps=STEPS)
 async def test_both_ways_emit_each_transition_once(
     steps: list[tuple[str, int, str]], tmp_path_factory: pytest.TempPathFactory

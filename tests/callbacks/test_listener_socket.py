@@ -18,6 +18,7 @@ from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.model.secrets import Secret
 from tests.callbacks.conftest import SECRET, ListenerScene
 from tests.clocks import ManualClock
+from tests.examples import examples
 
 BODY = b'{"job_id":"9","job_status":"Complete"}'
 LIMIT = 1_000
@@ -25,7 +26,7 @@ HEAD = (
     f"POST /hooks/acme HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Monitor-Secret: {SECRET}\r\n"
 ).encode()
 MANY = settings(
-    max_examples=60,
+    max_examples=examples(30),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -78,7 +78,6 @@ def keys_of(path: str) -> st.SearchStrategy[dict[str, Any]]:
     return st.dictionaries(st.sampled_from(names), values | instants, max_size=4)
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     rule=keys_of("alerts"),
     match=keys_of("alerts.match"),
@@ -109,9 +108,7 @@ WORDS = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=st.binary(max_size=200) | st.lists(WORDS, max_size=25).map(b"".join), keep=st.booleans()
 )
@@ -163,7 +160,6 @@ PATHS = st.text(st.sampled_from("mqtshilepr:/.@%?#[]0 9a\0\n\udcffé-_"), max_si
 SCHEMES = ["mqtt://", "mqtts://", "https://", "sqlite:///", "postgresql://", "postgres://a/", ""]
 
 
-@settings(max_examples=300, deadline=None)
 @given(scheme=st.sampled_from(SCHEMES), rest=PATHS)
 @pytest.mark.parametrize(
     ("section", "key"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.world.records.objects import Recipe
 from tests.app.alert_messages import AlertKey, alerts_by_key
@@ -12,7 +14,6 @@ from tests.app.eventually import eventually, pause
 from tests.crash.conftest import ReportCounts
 from tests.crash.scene import Scene, scene
 
-KILLS = 3  # of each half
 _PATIENCE_SECONDS = 60.0
 
 
@@ -46,9 +47,9 @@ async def end_runs(scene: Scene, recipes: list[Recipe], outcome: Outcome) -> Non
         await pause(scene.chance.uniform(0.0, 0.4))
 
 
-async def kill_until(scene: Scene, expected: list[list[str]]) -> None:
+async def kill_until(scene: Scene, expected: list[list[str]], *, kills: int) -> None:
     """Kill the daemon at random moments while runs end, then wait for what must be reported."""
-    for _ in range(KILLS):
+    for _ in range(kills):
         await pause(scene.chance.uniform(0.0, 1.2))
         await scene.kill()
     await eventually(
@@ -58,10 +59,11 @@ async def kill_until(scene: Scene, expected: list[list[str]]) -> None:
     )
 
 
+@pytest.mark.parametrize("kills", [1, pytest.param(4, marks=pytest.mark.soak)])
 async def test_kills_while_pipelines_fail_and_recover(
-    tmp_path: Path, seed: int, report_counts: ReportCounts
+    tmp_path: Path, seed: int, report_counts: ReportCounts, kills: int
 ) -> None:
-    """Six kills: every flow that failed fired once, every one that recovered resolved once."""
+    """In each half: every flow that failed fired once, every one that recovered resolved once."""
     async with scene(tmp_path, seed=seed) as crash:
         recipes = recipes_of(crash)
         for outcome, words in (
@@ -69,7 +71,7 @@ async def test_kills_while_pipelines_fail_and_recover(
             (Outcome.COMPLETE, ["fired", "resolved"]),
         ):
             ending = asyncio.create_task(end_runs(crash, recipes, outcome))
-            await kill_until(crash, [words] * len(recipes))
+            await kill_until(crash, [words] * len(recipes), kills=kills)
             await ending
         await pause(2)
 

@@ -33,6 +33,21 @@ async def let_some_end(crash: Scene) -> None:
     await crash.until_received("started", job_groups)
 
 
+async def test_a_clock_that_is_set_loses_nothing(
+    tmp_path: Path, seed: int, report_counts: ReportCounts
+) -> None:
+    """Forward and back by 40 days while runs end: every end is reported once."""
+    clock = SetClock(tmp_path / "clock")
+    async with scene(tmp_path, seed=seed, environment=clock.environment) as crash:
+        for seconds in (_FAR, -_FAR):
+            clock.ahead_by(seconds)
+            await pause(_SEEN_SECONDS)
+            await let_some_end(crash)
+        events = await crash.check()
+        report_counts("a clock that is set", seed=seed, events=events, lost=crash.lost)
+
+
+@pytest.mark.soak
 async def test_steps_of_the_clock_lose_and_delete_nothing(
     tmp_path: Path, seed: int, report_counts: ReportCounts
 ) -> None:
@@ -86,6 +101,7 @@ async def set_server() -> AsyncIterator[SetServer]:
     made.server.discard()
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(_LONGEST_SECONDS)
 @pytest.mark.parametrize("whose", ["daemon", "database", "both"])
 async def test_steps_of_the_clocks_about_a_database_lose_and_delete_nothing(

@@ -91,7 +91,7 @@ async def twins(folder: Path, postgres: PostgresServer, database: str) -> AsyncI
         yield Twins(members, (broker_watch, alertmanager_watch))
 
 
-@pytest.mark.parametrize("away", ["stopped", "cut off"])
+@pytest.mark.parametrize("away", ["stopped", pytest.param("cut off", marks=pytest.mark.soak)])
 async def test_of_two_daemons_with_one_name_one_publishes(
     tmp_path: Path, postgres: PostgresServer, empty_database: str, away: str
 ) -> None:

@@ -49,7 +49,9 @@ async def test_the_broker_goes_and_comes_in_a_burst(
         )
 
 
-@pytest.mark.parametrize("disk_of", [small_file_system, limited_file_size])
+@pytest.mark.parametrize(
+    "disk_of", [small_file_system, pytest.param(limited_file_size, marks=pytest.mark.soak)]
+)
 async def test_a_disk_that_is_full_for_a_while(
     tmp_path: Path,
     seed: int,

@@ -1,9 +1,11 @@
-"""Ten restarts under load: the daemon reports what happened in the workspace, and nothing else."""
+"""Restarts under load: the daemon reports what happened in the workspace, and nothing else."""
 
 from __future__ import annotations
 
 import signal
 from pathlib import Path
+
+import pytest
 
 from monitor.sandbox.settings import TrafficSettings
 from monitor.sandbox.world.faults import parse_faults
@@ -11,7 +13,6 @@ from tests.app.eventually import eventually, pause
 from tests.crash.conftest import ReportCounts
 from tests.crash.scene import Scene, scene
 
-RESTARTS = 10
 # Operation -> since when it is refused; only a poll of its own finds that out.
 WITHHELD = {"listApiAccessTokens": 0.0, "countOutputObjects": 0.0}
 
@@ -28,8 +29,9 @@ async def knows_what_is_withheld(crash: Scene) -> bool:
     return await crash.daemon.face.shows(capability, 0, workspace="acme", capability="read_tokens")
 
 
+@pytest.mark.parametrize("restarts", [4, pytest.param(20, marks=pytest.mark.soak)])
 async def test_restarts_report_nothing_of_their_own(
-    tmp_path: Path, seed: int, report_counts: ReportCounts
+    tmp_path: Path, seed: int, report_counts: ReportCounts, restarts: int
 ) -> None:
     """Every second one is a kill: no change of the workspace, no run and no end is made up."""
     load = TrafficSettings(
@@ -41,7 +43,7 @@ async def test_restarts_report_nothing_of_their_own(
         await eventually(
             lambda: knows_what_is_withheld(crash), why=lambda: crash.daemon.log[-2_000:]
         )
-        for number in range(RESTARTS):
+        for number in range(restarts):
             await pause(crash.chance.uniform(0.2, 1.0))
             if number % 2:
                 await crash.kill()
@@ -55,7 +57,7 @@ async def test_restarts_report_nothing_of_their_own(
         report_counts(
             "restarts",
             seed=seed,
-            restarts=RESTARTS,
+            restarts=restarts,
             events=events,
             lost=crash.lost,
         )

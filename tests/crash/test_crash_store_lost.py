@@ -78,7 +78,15 @@ def replace(store: Path) -> None:
     copy.replace(store)
 
 
-@pytest.mark.parametrize("lose", [delete, delete_all, delete_log, replace])
+@pytest.mark.parametrize(
+    "lose",
+    [
+        delete_all,
+        replace,
+        pytest.param(delete, marks=pytest.mark.soak),
+        pytest.param(delete_log, marks=pytest.mark.soak),
+    ],
+)
 async def test_a_store_lost_under_load_acknowledges_nothing(
     tmp_path: Path, report_counts: ReportCounts, lose: Callable[[Path], None]
 ) -> None:

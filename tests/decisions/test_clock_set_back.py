@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
+import pytest
 import structlog
 
 from monitor.alerting.rules.contract import WorkspaceFacts
@@ -72,7 +74,7 @@ async def test_a_step_back_within_what_was_followed_is_no_secret(tmp_path: Path)
     async with following(tmp_path) as it:
         await it.pass_time(900)
         it.options.clock_offset_seconds = -300.0
-        await it.pass_time(60)
+        await it.pass_time(120)
         status = it.scene.live_state.workspaces[NAME]
         rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
         assert status.reachability is Reachability.DEGRADED
@@ -82,6 +84,63 @@ async def test_a_step_back_within_what_was_followed_is_no_secret(tmp_path: Path)
         await it.pass_time(300)
         status = it.scene.live_state.workspaces[NAME]
         assert (status.clock_set_back, status.reachability) == (None, Reachability.REACHABLE)
+
+
+@pytest.mark.parametrize("ahead_seconds", [3_600.0, 40 * 86_400.0])
+async def test_a_clock_that_is_wrong_for_one_round_is_no_alarm(
+    tmp_path: Path, ahead_seconds: float
+) -> None:
+    """Nothing is known of a time that has not come, no run is late, and none of its times wrong."""
+    async with following(tmp_path) as it:
+        run = it.run_job_group(work_seconds=10_000)
+        await it.pass_time(300)
+        it.options.clock_offset_seconds = ahead_seconds
+        await it.pass_time(30)
+        it.options.clock_offset_seconds = 0.0
+        await it.pass_time(120)
+        status, now = it.scene.live_state.workspaces[NAME], it.sandbox.world.now()
+        active = it.scene.live_state.active[it.scene.key(run.id)].run
+
+        assert (status.clock_set_back, status.reachability) == (None, Reachability.REACHABLE)
+        assert max(it.scene.live_state.complete.values()) <= now
+        assert active.jobs is not None
+        assert active.jobs.read_at is not None
+        assert active.jobs.read_at <= now
+
+
+async def test_what_waited_for_the_former_time_goes_by_the_present(tmp_path: Path) -> None:
+    """A clock that was wrong for so long that it was believed is an alarm for a day at most."""
+    async with following(tmp_path) as it:
+        await it.pass_time(300)
+        it.options.clock_offset_seconds = 40 * 86_400.0
+        await it.pass_time(180)
+        it.options.clock_offset_seconds = 0.0
+        await it.pass_time(180)
+        live_state, now = it.scene.live_state, it.sandbox.world.now()
+        assert live_state.workspaces[NAME].clock_set_back is not None
+        assert max(live_state.complete.values()) <= now
+        assert min(live_state.complete.values()) > now - timedelta(seconds=180)
+
+        await it.pass_time_there(86_400)
+        await it.pass_time(120)
+        status = live_state.workspaces[NAME]
+        assert (status.clock_set_back, status.reachability) == (None, Reachability.REACHABLE)
+
+
+async def test_a_clock_that_was_set_ahead_is_followed_without_a_doubt(tmp_path: Path) -> None:
+    """Runs end before the minute is over in which it is not believed yet: no time is impossible."""
+    async with following(tmp_path) as it:
+        await it.pass_time(300)
+        it.options.clock_offset_seconds = 900.0
+        run = it.run_job_group()
+        await it.pass_time(45)
+        state = await it.scene.state(run.id)
+        await it.pass_time(120)
+
+        assert state is not None
+        assert (await it.transitions(run.id), state.implausible) == (ALL, ())
+        skew = it.scene.live_state.workspaces[NAME].clock_skew_seconds
+        assert skew == pytest.approx(900, abs=20)
 
 
 async def test_a_small_step_back_is_no_alarm(tmp_path: Path) -> None:

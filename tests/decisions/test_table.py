@@ -11,7 +11,7 @@ _HEAD = "| decision | what goes wrong in the naive version | test |"
 
 
 def rows() -> list[list[str]]:
-    lines = (TESTS / "README.md").read_text().splitlines()
+    lines = (TESTS / "decisions" / "README.md").read_text().splitlines()
     begin = lines.index(_HEAD) + 2
     table = []
     for line in lines[begin:]:

@@ -16,6 +16,7 @@ from monitor.model.alerts import Alert, AlertingSnapshot, AlertState
 from monitor.outputs.alertmanager.output import AlertmanagerOutput
 from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from tests.app.eventually import pause
+from tests.examples import examples
 from tests.outputs.alert_stories import BEGAN, alert, event_of
 from tests.outputs.output_scene import QUICK, OutputScene
 from tests.outputs.receiving import BROKEN, PostReceiver
@@ -135,7 +136,7 @@ async def play(steps: list[Step], folder: Path) -> Story:
         return story
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15))
 @given(steps=st.lists(STEPS, min_size=1, max_size=14))
 @example(  # a lagging snapshot repeats the start of the alert before
     [Step("change"), Step("snapshot"), Step("wait"), Step("change"), Step("change")]

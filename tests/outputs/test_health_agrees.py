@@ -36,9 +36,10 @@ from monitor.web.daemon_status import DaemonStatus
 from monitor.web.health import ClusterProblems
 from monitor.web.settings import ServerSettings
 from monitor.web.shown_shards import ShardDirectory
-from monitor.web.views.overview.pipeline_index import PipelineIndex
 from monitor.web.views.overview.pipeline_rows import PipelineRow
+from monitor.web.views.overview.recent_overview import RecentOverview
 from monitor.web.views.sources import ViewSources
+from tests.examples import examples
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON
 from tests.web.fake_alerting import FakeAlerting
@@ -141,7 +142,7 @@ def sources_of(daemon: Daemon) -> ViewSources:
         cluster=cluster,
         cluster_problems=ClusterProblems,
         is_shared=False,
-        live=daemon.live_state.view,
+        live_state=lambda: daemon.live_state.view,
         clock=daemon.clock,
         settings=ServerSettings(),
         checks=dict,
@@ -152,11 +153,8 @@ def sources_of(daemon: Daemon) -> ViewSources:
 
 async def row_of_page(daemon: Daemon) -> PipelineRow:
     """Return the only pipeline as the page's read model has it."""
-    index = PipelineIndex(sources_of(daemon))
-    await index.refresh()
-    row = index.get(("one", PipelineKind.FLOW, "7"))
-    assert row is not None
-    return row
+    overview = await RecentOverview(sources_of(daemon)).get()
+    return overview.rows["one", PipelineKind.FLOW, "7"]
 
 
 async def by_web(daemon: Daemon) -> Shown:
@@ -199,7 +197,7 @@ async def by_metrics(daemon: Daemon) -> Shown:
     )
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     seen=st.lists(
         st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from(list(EndBasis))),

@@ -24,6 +24,7 @@ from monitor.outputs.metrics.exposition import negotiate
 from monitor.outputs.metrics.exposition_cache import ExpositionCache, ExpositionPage, FamilyText
 from monitor.outputs.metrics.families import Family, FamilyShape, FamilyType
 from monitor.outputs.metrics.rows import QUEUE_BOUNDS, RunExemplar
+from tests.examples import examples
 
 ACCEPTED = (
     "text/plain;version=0.0.4",
@@ -84,7 +85,7 @@ page_plans = st.lists(row_plans, min_size=1, max_size=4).flatmap(
 
 
 @pytest.mark.parametrize("accept", ACCEPTED)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(15))
 @given(pages=st.lists(page_plans, min_size=1, max_size=4))
 def test_a_cached_page_is_what_the_library_writes(accept: str, pages: list[list[Plan]]) -> None:
     """Odd labels, odd numbers, exemplars, empty families, and rows of earlier pages."""
@@ -103,7 +104,6 @@ def test_a_cached_page_is_what_the_library_writes(accept: str, pages: list[list[
         assert ours == theirs.removesuffix(b"# EOF\n")
 
 
-@settings(max_examples=50, deadline=None)
 @given(pages=st.lists(st.lists(row_plans, max_size=4), min_size=1, max_size=4))
 def test_a_cached_page_can_be_parsed(pages: list[list[CounterRow]]) -> None:
     """The parser finds each series of the page with its labels and its value, and no other."""

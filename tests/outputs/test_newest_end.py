@@ -29,14 +29,14 @@ from monitor.model.runs import (
 )
 from monitor.outputs.mqtt.states import StateSnapshot
 from monitor.outputs.mqtt.topics import Topics
-from monitor.web.views.overview.pipeline_index import PipelineIndex
 from monitor.web.views.overview.pipeline_list import (
     PipelinesQuery,
     PipelinesReader,
     PipelineSummary,
 )
-from monitor.web.views.overview.pipeline_states import PipelineCondition
-from monitor.web.views.overview.run_strips import RunStrips
+from monitor.web.views.overview.pipeline_rows import PipelineCondition
+from monitor.web.views.overview.recent_overview import RecentOverview
+from tests.examples import examples
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON
 from tests.outputs.test_health_agrees import observer_of, sources_of
@@ -146,14 +146,12 @@ def end_of(run: RunState) -> RunEnd:
 
 async def row_of(daemon: Daemon) -> PipelineSummary:
     sources = sources_of(daemon)
-    index = PipelineIndex(sources)
-    strips = RunStrips(daemon.bus, clock=daemon.clock)
-    listed = await PipelinesReader(sources, index, strips).read(PipelinesQuery())
+    listed = await PipelinesReader(sources, RecentOverview(sources)).read(PipelinesQuery())
     (row,) = listed.data
     return row
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20))
 @given(
     executions=st.lists(EXECUTIONS, min_size=1, max_size=5),
     order=st.randoms(use_true_random=False),

@@ -145,17 +145,39 @@ async def test_the_watermark_survives_a_restart(
 async def test_a_clock_set_back_hides_nothing(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """After the workspace's clock was set back, stamps before the watermark are still observed."""
-    workspace.offset = timedelta(hours=2)
+    """After the workspace's clock was set back, stamps before the watermark are still observed.
+
+    That takes the minute after which it is believed, and the next poll.
+    """
     await scene.polls.changes.poll()
-    workspace.offset = timedelta()
+    workspace.offset = -timedelta(minutes=40)
     await clock.advance(300)
     workspace.put_job_group(1, "Complete")
-    await clock.advance(600)
-    for _ in range(2):
+    for _ in range(4):
+        await clock.advance(400)
         await scene.polls.changes.poll()
 
     assert "1:succeeded" in await scene.run_events()
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(days=40), timedelta(days=-40)])
+async def test_a_wrong_date_for_one_round_moves_nothing(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, ahead: timedelta
+) -> None:
+    """Watermark and what is known are of the time by which the other answers go."""
+    await scene.polls.changes.poll()
+    await clock.advance(30)
+    workspace.offset = ahead
+    for _ in range(12):
+        await scene.polls.changes.poll()
+        await clock.advance(1)
+    workspace.offset = timedelta()
+    watermark = scene.polls.changes.watermark.at
+    complete = scene.live_state.complete[NAME, RunKind.JOB_GROUP]
+
+    assert watermark is not None
+    for at in (watermark, complete):
+        assert timedelta(0) < clock.now() - at < timedelta(seconds=15)
 
 
 async def test_a_row_that_appears_late_is_read(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from monitor.model.errors import TryLaterError
 from monitor.polling.inventory.configuration import ConfigurationWatch
+from tests.examples import examples
 from tests.polling.conftest import Scene
 from tests.polling.tiny_workspace import NO_ROUTE, OVERLOADED, TinyWorkspace
 
@@ -86,9 +87,7 @@ async def test_very_many_settings_are_compared_in_part(
     assert any(line["event"] == "settings left out of the comparison" for line in lines)
 
 
-@settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     name=st.sampled_from(["password", "smtpPasswd", "api.key", "webhookSecret", "x.token.value"]),
     secrets=st.lists(

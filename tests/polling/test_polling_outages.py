@@ -23,7 +23,7 @@ from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene, asleep
 from tests.polling.gateway import PAGES, Gateway, Page, gateway_to
 from tests.polling.test_polling_poller import running
-from tests.polling.test_polling_restarts import lives
+from tests.polling.test_polling_restarts import editions_with, lives
 from tests.polling.tiny_workspace import OVERLOADED, TinyWorkspace
 from tests.workspace.scripted import SkippingClock
 
@@ -47,8 +47,7 @@ def assert_is_watched(found: WorkspaceStatus, edition: Edition) -> None:
     assert found.reachability is Reachability.REACHABLE
 
 
-@pytest.mark.parametrize("edition", list(Edition))
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(("edition", "page"), editions_with(*((page,) for page in PAGES)))
 async def test_a_page_at_the_start_decides_nothing(
     tmp_path: Path, edition: Edition, page: str
 ) -> None:

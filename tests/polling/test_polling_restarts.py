@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -124,11 +125,21 @@ async def lives(folder: Path, edition: Edition, **choices: object) -> AsyncItera
 
 
 EVERY = pytest.mark.parametrize("edition", list(Edition))
-BOTH = pytest.mark.parametrize("choice", ["auto", "configured"])
+_CHOICES = ("auto", "configured")
 
 
-@EVERY
-@BOTH
+def editions_with(*ways: tuple[str, ...]) -> list[pytest.ParameterSet]:
+    """Return every edition with a way each, in turns; with the other ways, it is for the soak."""
+    return [
+        pytest.param(
+            edition, *way, marks=() if place == number % len(ways) else (pytest.mark.soak,)
+        )
+        for number, edition in enumerate(Edition)
+        for place, way in enumerate(ways)
+    ]
+
+
+@pytest.mark.parametrize(("edition", "choice"), editions_with(*((choice,) for choice in _CHOICES)))
 async def test_what_a_token_may_not_read_is_no_change_of_each_restart(
     tmp_path: Path, edition: Edition, choice: str
 ) -> None:
@@ -140,9 +151,10 @@ async def test_what_a_token_may_not_read_is_no_change_of_each_restart(
             assert await it.live(seconds=330) == []
 
 
-@EVERY
-@BOTH
-@pytest.mark.parametrize("fault", ["status_500", "dropped"])
+@pytest.mark.parametrize(
+    ("edition", "choice", "fault"),
+    editions_with(*itertools.product(_CHOICES, ("status_500", "dropped"))),
+)
 async def test_half_answers_change_nothing(
     tmp_path: Path, edition: Edition, choice: str, fault: str
 ) -> None:

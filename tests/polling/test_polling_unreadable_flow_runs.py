@@ -166,7 +166,7 @@ async def test_what_the_refused_flow_run_reports_later_decides(
     assert state.error is None
 
 
-@pytest.mark.parametrize("minutes", [10, 120])
+@pytest.mark.parametrize("minutes", [10, pytest.param(120, marks=pytest.mark.soak)])
 async def test_a_derived_failure_is_confirmed_whenever_the_rights_come_back(
     unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock, minutes: int
 ) -> None:

@@ -17,6 +17,7 @@ from monitor.sandbox.api.response.kinds import OnDelete
 from monitor.sandbox.world.lineage import builds_upon, inputs_of
 from monitor.sandbox.world.records.objects import Connection, Flow, ImportedDataset, Recipe, Record
 from monitor.sandbox.world.records.parts import DatasetNode, ReferenceNode
+from tests.examples import examples
 from tests.sandbox.http_workspace import ADMIN_TOKEN, Answer, Workspace, open_workspace
 
 PICKS = st.integers(min_value=0, max_value=1_000)
@@ -142,7 +143,7 @@ class Links(RuleBasedStateMachine):
 
 
 Links.TestCase.settings = settings(
-    max_examples=12,
+    max_examples=examples(5),
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=list(HealthCheck),

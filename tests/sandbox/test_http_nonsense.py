@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from monitor.catalogue.operations import Operation, operations
 from monitor.sandbox.api.routes import HANDLERS
+from tests.examples import examples
 from tests.sandbox.http_workspace import open_workspace
 
 PARAMETERS = sorted({name for other_operation in operations() for name in other_operation.query})
@@ -45,7 +46,7 @@ IDS = st.sampled_from(["1", "51", "71", "101", "1201", "7001", "20001", "40001",
         st.tuples(st.sampled_from(HANDLED), IDS, QUERIES, NONSENSE), min_size=20, max_size=20
     )
 )
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(10), suppress_health_check=list(HealthCheck))
 async def test_nonsense_is_never_answered_by_500(
     requests: list[tuple[Operation, str, dict[str, str], bytes]],
 ) -> None:

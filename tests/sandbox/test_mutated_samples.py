@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor.catalogue.operations import Edition, operation
+from tests.examples import examples
 from tests.sandbox.http_workspace import Answer
 from tests.sandbox.samples.sample import Living, Sample
 from tests.sandbox.samples.table import SAMPLES, open_living
@@ -68,7 +69,7 @@ async def call(living: Living, name: str, data: st.DataObject) -> Answer:
 
 @pytest.mark.parametrize("place", range(4))
 @given(data=st.data())
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(6), suppress_health_check=list(HealthCheck))
 async def test_one_other_value_is_served_or_refused(place: int, data: st.DataObject) -> None:
     """Each answer is below 500, and a refusal gives its reason in the envelope."""
     names = [name for name, sample in SAMPLES.items() if sample.upload is None][place::4]

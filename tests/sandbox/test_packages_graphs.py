@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.sandbox.api.packages.archive import PackageKind, pack
@@ -160,7 +160,6 @@ def grow_plan(data: Draw, world: World, me: int, flows: list[Flow]) -> Plan:
     return plan
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_out_and_in_again_is_the_same(data: Draw) -> None:
     """A flow or a plan comes back equal but for ids, and a trial shows the result beforehand.
@@ -191,7 +190,6 @@ def test_out_and_in_again_is_the_same(data: Draw) -> None:
     assert meaning(again) == meaning(out)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_a_copy_shares_nothing_that_is_a_part(data: Draw) -> None:
     """A planted graph has as many parts as the first, all of them new, and the same uses."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.sandbox.api.errors import ApiError
@@ -61,14 +61,12 @@ def is_proper(refusal: str) -> bool:
     return not refusal or refusal.startswith('400 "data" ')
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200))
 def test_bytes_are_no_package(living: Living, content: bytes) -> None:
     """Any bytes are refused by name."""
     assert refusal_of(living, content).startswith('400 "data" ')
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_a_damaged_package_is_refused_or_imported(living: Living, data: st.DataObject) -> None:
     """Bytes that were changed on the way do not get past the reading of the ZIP."""
@@ -80,7 +78,6 @@ def test_a_damaged_package_is_refused_or_imported(living: Living, data: st.DataO
     assert is_proper(refusal_of(living, damaged))
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_any_json_in_a_package_is_validated(living: Living, data: st.DataObject) -> None:
     """One value anywhere in a table may be anything at all, and the world stays as it is."""
@@ -98,7 +95,6 @@ def test_any_json_in_a_package_is_validated(living: Living, data: st.DataObject)
     assert fingerprint(living.workspace.world) == before
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_any_json_in_a_document_is_validated(living: Living, data: st.DataObject) -> None:
     """One value anywhere in a document of either format may be anything at all."""

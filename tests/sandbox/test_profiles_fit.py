@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pypdf
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.sandbox.api.runs.job_results import CHARACTERS, LINES, one_page, result_lines
@@ -149,7 +149,6 @@ def test_letters_of_western_europe_are_shown() -> None:
     assert "?? and more" in text
 
 
-@settings(max_examples=40)
 @given(st.lists(st.text(max_size=200), max_size=60))
 def test_any_text_makes_one_page(lines: list[str]) -> None:
     """Whatever recipes are called, and however much they write, a reader finds one page."""

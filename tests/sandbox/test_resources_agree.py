@@ -19,6 +19,7 @@ from monitor.sandbox.world.records.objects import (
     Schedule,
 )
 from monitor.sandbox.world.records.parts import Folder
+from tests.examples import examples
 from tests.sandbox.agreeing import SHAPES, SHARED, Expected, Thing, tally
 from tests.sandbox.http_workspace import (
     ADMIN_TOKEN,
@@ -324,7 +325,7 @@ class Agreement(RuleBasedStateMachine):
 
 
 Agreement.TestCase.settings = settings(
-    max_examples=12,
+    max_examples=examples(5),
     stateful_step_count=20,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.model.triggers import CronTrigger, OneTimeTrigger, ScheduleTrigger, UnsupportedTrigger
@@ -35,7 +35,6 @@ def triggers(draw: st.DrawFn) -> ScheduleTrigger:
     return draw(other | rhythms().map(lambda item: within(item, timezone=zone, **limits)))
 
 
-@settings(max_examples=300, deadline=None)
 @given(triggers())
 def test_a_trigger_is_read_as_it_was_written(trigger: ScheduleTrigger) -> None:
     """The client has the very trigger, and the sandbox too where it has a time to come."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -57,7 +57,6 @@ def fits(wall: datetime, meant: dict[str, frozenset[int]]) -> bool:
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(fields(), st.sampled_from(NIGHTS), st.integers(-720, 60))
 def test_every_minute_agrees_with_the_oracle(
     drawn: tuple[str, dict[str, frozenset[int]]],
@@ -171,7 +170,6 @@ def test_what_is_wrong_is_named(expression: str, named: str) -> None:
     assert isinstance(caught.value, ValueError)
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.lists(
         st.text(alphabet="0123456789*?/,-LW#CMONFRIJAN ", min_size=1, max_size=6),

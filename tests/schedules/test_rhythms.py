@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.model.triggers import (
@@ -51,7 +51,6 @@ def fits(trigger: RangedTrigger, wall: datetime) -> bool:
     return (wall.hour, wall.minute) == expected and is_day_of(trigger, wall.date())
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.data(), st.sampled_from(NIGHTS), st.integers(-1_200, 60))
 def test_every_kind_agrees_with_a_check_of_each_minute(
     data: st.DataObject, night: tuple[str, datetime], minutes_before: int
@@ -78,7 +77,6 @@ def test_every_kind_agrees_with_a_check_of_each_minute(
     assert times == [minute for minute in expected if not is_limited or cut <= minute <= until]
 
 
-@settings(max_examples=60, deadline=None)
 @given(rhythms(), st.integers(2026, 2032))
 def test_a_year_agrees_with_the_calendar(rhythm: RangedTrigger, year: int) -> None:
     """Over a whole year, leap years too, a trigger fires on its days and on no other."""

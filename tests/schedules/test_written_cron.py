@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.model.errors import ConfigurationError
@@ -50,7 +50,6 @@ def test_a_cron_expression_that_says_nothing_is_refused(text: str, sentence: str
 WORDS = st.text(st.sampled_from("0123456789*/-,?LW#MONSUJA"), max_size=6)
 
 
-@settings(max_examples=200, deadline=None)
 @given(text=st.lists(WORDS, min_size=4, max_size=8).map(" ".join) | st.text(max_size=20))
 def test_every_text_is_an_expression_or_one_problem(text: str) -> None:
     """What is taken can be read again and says the same; what is refused gets one sentence."""

@@ -6,7 +6,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.model.events import STATUS_EVENTS, EventType
@@ -55,7 +55,6 @@ def records(draw: st.DrawFn) -> tuple[list[Observation], list[Observation]]:
     return writes, reads
 
 
-@settings(max_examples=300, deadline=None)
 @given(drawn=records(), crashes=st.lists(st.booleans(), min_size=13, max_size=13))
 def test_any_reads_of_a_changing_record_end_with_its_last_word(
     drawn: tuple[list[Observation], list[Observation]], crashes: list[bool]

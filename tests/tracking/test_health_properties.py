@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.model.ends import RunEnd, newest_success, open_failures, run_end
@@ -71,7 +71,6 @@ def said(health: PipelineHealth) -> tuple[object, ...]:
     )
 
 
-@settings(max_examples=200)
 @given(data=st.data(), runs=pipelines())
 def test_health_is_that_of_the_final_states(data: st.DataObject, runs: list[History]) -> None:
     """Late, repeated and lying observations, equal seconds and absent times: one health."""
@@ -96,7 +95,6 @@ def test_health_is_that_of_the_final_states(data: st.DataObject, runs: list[Hist
         assert all(health.last_status is None for health in healths)
 
 
-@settings(max_examples=100)
 @given(data=st.data(), runs=pipelines())
 def test_health_does_not_depend_on_the_order_of_what_was_seen(
     data: st.DataObject, runs: list[History]

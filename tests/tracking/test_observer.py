@@ -27,7 +27,6 @@ from monitor.model.runs import (
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
-from monitor.tracking.workspace_clocks import WorkspaceClocks
 from tests.clocks import ManualClock
 
 FLOW = Pipeline(kind=PipelineKind.FLOW, id="11", name="Daily sales")
@@ -347,26 +346,15 @@ async def test_one_answer_of_a_clock_far_ahead_makes_no_failure_history(
     assert f"{key(2)}:failed" in await event_ids(bus)
 
 
-def undated(live_state: LiveState, clock: ManualClock) -> WorkspaceClocks:
-    """Return clocks of a workspace whose answers carry no time."""
-    clocks = WorkspaceClocks(live_state, clock)
-    clocks.measure("acme", lambda: None)
-    return clocks
+async def test_a_clock_far_ahead_forgets_no_pipeline(bus: SqliteBus, clock: ManualClock) -> None:
+    """What is idle is older than the horizon by the time that has passed here, too."""
+    observer, _ = observer_of(bus, clock)
+    await observer.open("acme", clock_skew=lambda: 40 * 86_400.0)
+    await observer.observe([observation_of(clock, 1, "Complete", finished_at=clock.now())])
+    later = clock.now() + timedelta(days=40)
 
-
-async def test_one_stamp_that_is_ahead_moves_no_clock(clock: ManualClock) -> None:
-    """An undated workspace's clock is what two runs show, and one that was wrong is forgotten."""
-    clocks = undated(LiveState(["acme"]), clock)
-    later = {"updated_at": clock.now() + timedelta(minutes=50)}
-    clocks.learn([observation_of(clock, 1, "Complete")])
-    clocks.learn([observation_of(clock, 2, "Complete", **later)])
-    assert clocks.skew_seconds("acme") == 0
-    clocks.learn([observation_of(clock, 3, "Complete", **later)])
-    assert clocks.skew_seconds("acme") == 3_000
-
-    await clock.advance(3_700)
-    clocks.learn([observation_of(clock, 4, "Complete"), observation_of(clock, 5, "Complete")])
-    assert clocks.skew_seconds("acme") == 0
+    assert observer.pipeline_health.pipelines("acme")
+    assert await observer.forget_idle("acme", now=later, listed=()) == 0
 
 
 async def test_a_stamp_of_an_undated_workspace_can_lie_in_the_future(

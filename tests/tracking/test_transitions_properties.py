@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.model.events import STATUS_EVENTS, EventType, run_event_id
@@ -38,7 +38,6 @@ def monitored(history: History, observations: list[tuple[Observation, bool]]) ->
     return world
 
 
-@settings(max_examples=400, deadline=None)
 @given(data=st.data(), history=histories())
 def test_any_distortion_of_a_history_gives_the_true_events_once(
     data: st.DataObject, history: History
@@ -50,7 +49,6 @@ def test_any_distortion_of_a_history_gives_the_true_events_once(
     assert world.ids(history.key) == expected
 
 
-@settings(max_examples=400, deadline=None)
 @given(data=st.data(), history=histories())
 def test_any_distortion_of_a_history_leaves_the_same_final_state(
     data: st.DataObject, history: History
@@ -62,7 +60,6 @@ def test_any_distortion_of_a_history_leaves_the_same_final_state(
     assert comparable(first.states[history.key]) == comparable(second.states[history.key])
 
 
-@settings(max_examples=300, deadline=None)
 @given(data=st.data(), history=histories())
 def test_no_run_leaves_its_end(data: st.DataObject, history: History) -> None:
     """Once the workspace has ended a run nothing but the workspace changes its status again."""
@@ -76,7 +73,6 @@ def test_no_run_leaves_its_end(data: st.DataObject, history: History) -> None:
             assert state.status is ended
 
 
-@settings(max_examples=200, deadline=None)
 @given(data=st.data(), first=histories(number=1), second=histories(number=2))
 def test_runs_do_not_disturb_each_other(
     data: st.DataObject, first: History, second: History
@@ -98,7 +94,6 @@ def test_runs_do_not_disturb_each_other(
         ]
 
 
-@settings(max_examples=200, deadline=None)
 @given(data=st.data(), history=histories(), edits=st.integers(0, 3))
 def test_a_run_that_ended_before_we_followed_emits_nothing(
     data: st.DataObject, history: History, edits: int
@@ -133,7 +128,6 @@ def test_a_run_that_ended_before_we_followed_emits_nothing(
     assert world.log == []
 
 
-@settings(max_examples=200, deadline=None)
 @given(history=histories(kind=RunKind.JOB_GROUP))
 def test_an_unreported_start_is_never_invented(history: History) -> None:
     """A job group's start stays None until its job records show it."""
@@ -145,7 +139,6 @@ def test_an_unreported_start_is_never_invented(history: History) -> None:
     assert world.states[history.key].started_at is None
 
 
-@settings(max_examples=400, deadline=None)
 @given(data=st.data(), history=histories())
 def test_callbacks_that_lie_leave_the_true_state(data: st.DataObject, history: History) -> None:
     """Whatever callbacks claim, a run that the workspace can still show ends as it shows."""
@@ -160,7 +153,6 @@ def test_callbacks_that_lie_leave_the_true_state(data: st.DataObject, history: H
     assert comparable(state) == comparable(honest.states[history.key])
 
 
-@settings(max_examples=400, deadline=None)
 @given(data=st.data(), history=histories())
 def test_callbacks_that_lie_add_one_end_and_its_correction(
     data: st.DataObject, history: History
@@ -188,7 +180,6 @@ def test_callbacks_that_lie_add_one_end_and_its_correction(
         assert world.log.index(true) == world.log.index(correction) + 1
 
 
-@settings(max_examples=200, deadline=None)
 @given(data=st.data(), history=histories())
 def test_what_only_a_callback_reported_says_so(data: st.DataObject, history: History) -> None:
     """Until the workspace reports an end, every event of the end is unconfirmed; then none is."""

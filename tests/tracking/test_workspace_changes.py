@@ -14,6 +14,7 @@ from monitor.bus.sqlite import SqliteBus
 from monitor.model.events import WorkspaceEvent
 from monitor.tracking.workspace_changes import TrackedValue, WorkspaceChanges
 from tests.clocks import ManualClock
+from tests.examples import examples
 
 Change = tuple[str, str | None, str | None]
 
@@ -91,9 +92,7 @@ async def test_what_is_hidden_now_was_never_shown(bus: SqliteBus, clock: ManualC
     assert await changes_published(bus) == [("setting:a", "***", "***")]
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     readings=st.lists(
         st.dictionaries(st.sampled_from("abc"), st.sampled_from(["x", "y"]), max_size=3),

@@ -15,8 +15,7 @@ from monitor.bus.contract import Change
 from monitor.model.events import RunEvent
 from monitor.model.runs import RunKey, RunKind, Status
 from monitor.web.http.problems import ProblemDetails
-from monitor.web.merged_live_state import MergedLiveStateView
-from monitor.web.shown_shards import ShardDirectory
+from monitor.web.shown_shards import ShardDirectory, live_state_of
 from monitor.web.views.events import EventReader, EventsQuery
 from monitor.web.views.log_positions import LATENESS, LogPositions
 from monitor.web.views.sources import ViewSources
@@ -37,7 +36,7 @@ class Cluster:
         shown = {shard.name: shard.shown() for shard in shards}
         directory = ShardDirectory(lambda: shown)
         fields: dict[str, Any] = dict.fromkeys(ViewSources.__dataclass_fields__)
-        more = {"log": self.log, "clock": clock, "live": MergedLiveStateView(directory)}
+        more = {"log": self.log, "clock": clock, "live_state": live_state_of(directory)}
         self.reader = EventReader(ViewSources(**{**fields, **more}))
 
     async def record(self, name: str, run_id: str, *, seconds_ago: float = 0.0) -> str:

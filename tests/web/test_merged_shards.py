@@ -11,9 +11,8 @@ from monitor.model.alerts import AlertState
 from monitor.model.errors import ConfigurationError
 from monitor.model.live_state import Reachability
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
-from monitor.web.merged_live_state import MergedLiveStateView
 from monitor.web.merged_requests import merged_alerting, merged_requests
-from monitor.web.shown_shards import ShardDirectory
+from monitor.web.shown_shards import MergedLiveState, ShardDirectory, live_state_of
 from tests.clocks import ManualClock
 from tests.web.served_shards import ServedShard
 
@@ -39,14 +38,13 @@ async def test_live_state_of_all_shards_is_one(
     shards: list[ServedShard], directory: ShardDirectory
 ) -> None:
     """Lists hold what every shard knows; a lookup finds what only its workspace's shard knows."""
-    view = MergedLiveStateView(directory)
+    view = MergedLiveState(directory)
     for shard in shards:
         shard.live_state.update_workspace(shard.name, reachability=Reachability.REACHABLE)
         shard.live_state.name_pipeline(shard.name, ORDERS.kind, ORDERS.id, f"of {shard.name}")
     assert [status.workspace for status in view.workspaces()] == ["acme", "beta"]
     named = view.pipelines()
     assert [pipeline.label for pipeline in named] == ["of acme", "of beta"]
-    assert view.pipelines() is named  # who follows it compares identities
     assert view.label("beta", ORDERS) == "of beta"
     assert view.workspace("gamma") is None
     assert not view.knows("gamma", ORDERS)
@@ -58,7 +56,7 @@ async def test_a_shard_that_moves_is_looked_up_anew(shards: list[ServedShard]) -
     """Its workspaces are found while it is here, and not behind it."""
     shown = {shard.name: shard.shown() for shard in shards}
     directory = ShardDirectory(lambda: shown)
-    view = MergedLiveStateView(directory)
+    view = MergedLiveState(directory)
     assert view.workspace("beta") is not None
     del shown["beta"]
     assert view.workspace("beta") is None
@@ -66,12 +64,17 @@ async def test_a_shard_that_moves_is_looked_up_anew(shards: list[ServedShard]) -
 
 
 async def test_a_single_shard_answers_itself(shards: list[ServedShard]) -> None:
-    """Nothing is copied where there is one shard: its own tuples and snapshots come back."""
-    shard = shards[0]
+    """Nothing is merged where there is one shard: its own view and snapshots come back."""
+    shard, other = shards
     shown = {"": shard.shown()}
     directory = ShardDirectory(lambda: shown)
-    assert MergedLiveStateView(directory).pipelines() is shard.live_state.view.pipelines()
+    assert live_state_of(directory)() is shard.live_state.view
     assert merged_alerting(directory).snapshot() is shard.alerting.snapshot
+    live_state = live_state_of(directory)
+    shown[other.name] = other.shown()
+    assert [status.workspace for status in live_state().workspaces()] == ["acme", "beta"]
+    shown.clear()
+    assert live_state().workspaces() == ()
 
 
 async def test_a_silence_goes_to_every_shard_and_is_shown_once(

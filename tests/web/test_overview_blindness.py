@@ -101,9 +101,9 @@ async def test_runs_that_go_without_requests_for_long_name_their_workspace(
 ) -> None:
     """It is the workspace that is not seen then, and not the monitor that is not ready."""
     stand(site, OK, OK)
-    fail_poll(site, "changes", outcome=outcome, overdue_at=site.clock.monotonic() + 1)
+    fail_poll(site, "changes", outcome=outcome, overdue_at=site.clock.monotonic() + 60)
     assert (await status(site))["level"] == "ok"
-    await site.clock.advance(2)
+    await site.clock.advance(60)
     answer = await status(site)
     assert answer["sentence"] == (
         f"acme: changes was not read in time ({outcome}), nothing running, 2 healthy"

@@ -12,9 +12,7 @@ from monitor.model.alerts import AlertState
 from monitor.model.runs import RunKind
 from tests.web.site import Answer, Site
 
-MANY = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+MANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 JSON = {"Content-Type": "application/json"}
 WORDS = st.text(max_size=20) | st.sampled_from(
     [

@@ -146,5 +146,5 @@ async def test_a_file_is_shared_with_nobody(site: Site) -> None:
     """The page says so, and the menu does not lead there."""
     document = (await site.get("/api/v1/cluster")).document
     assert (document["is_shared"], document["level"]) == (False, "ok")
-    assert "store migrate" in (await site.get("/cluster")).text
+    assert "store import" in (await site.get("/cluster")).text
     assert 'href="/cluster"' not in (await site.get("/")).text

@@ -127,11 +127,7 @@ CURSORS = LISTS.flatmap(
 )
 
 
-@settings(
-    max_examples=150,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cursor=CURSORS)
 @example(cursor=("alerts by state", "/api/v1/alerts", [2, 0, NAIVE, "x", NAIVE]))
 @example(cursor=("alerts by state", "/api/v1/alerts", [0, 0, FIRST, "x", FIRST]))

@@ -22,9 +22,7 @@ GUARDED = ServerSettings(
     password=Secret("b"),
     wrong_credentials_delay_seconds=0,
 )
-MANY = settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+MANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 JSON = {"Content-Type": "application/json"}
 NAMES = ("after", "since", "last", "limit", "kind", "status", "workspace", "other")
 NUMBERS = st.integers(-(2**70), 2**70).map(str)

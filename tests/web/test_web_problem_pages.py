@@ -115,7 +115,9 @@ async def test_what_cannot_be_served_now_is_a_page() -> None:
     status = View(
         name="status", summary="", api="/", query=StatusQuery, answer=StateSummary, read=fail
     )
-    shell = PageShell((), status=status, live=LivePages(clock=clock), clock=clock)
+    shell = PageShell(
+        (), status=status, live=LivePages(clock=clock, kept_seconds=lambda: 0), clock=clock
+    )
     app = web.Application(middlewares=[problems_as_pages(shell), errors_as_problems(shell.outage)])
     app.router.add_get("/page", fail)
     runner = web.AppRunner(app)

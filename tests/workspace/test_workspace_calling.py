@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp import web
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
@@ -189,7 +189,6 @@ async def test_a_thousand_rows_of_a_real_list_come_once_each() -> None:
         st.tuples(st.sets(st.integers(0, 70)), st.sets(st.integers(0, 70))), max_size=8
     ),
 )
-@settings(max_examples=100, deadline=None)
 def test_a_row_comes_once_whatever_moves(
     length: int, page_size: int, changes: list[tuple[set[int], set[int]]]
 ) -> None:

@@ -65,9 +65,7 @@ async def client(workspace: TinyWorkspace) -> AsyncIterator[WorkspaceClient]:
 
 
 @pytest.mark.parametrize("path", sorted(READS))
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=ANYTHING)
 async def test_any_answer_is_read_or_refused(
     workspace: TinyWorkspace, client: WorkspaceClient, path: str, body: Any

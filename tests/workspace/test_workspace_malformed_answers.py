@@ -17,6 +17,7 @@ from monitor.workspace.decoding import RowKind, decode_rows, decode_text
 from monitor.workspace.error_map import refusal_in
 from monitor.workspace.payloads import JobGroupRow
 from monitor.workspace.specification import operations_in
+from tests.examples import examples
 from tests.workspace.scripted import PAYLOADS
 
 KINDS: dict[str, RowKind[Any]] = {
@@ -48,7 +49,6 @@ near_misses = st.dictionaries(st.sampled_from(KEYS.split()), json_values, max_si
 
 @pytest.mark.parametrize("name", sorted(KINDS))
 @given(value=json_values | near_misses)
-@settings(max_examples=40, deadline=None)
 def test_any_json_is_a_row_or_a_payload_error(name: str, value: Any) -> None:
     """No shape of JSON raises anything but the one error."""
     try:
@@ -59,7 +59,6 @@ def test_any_json_is_a_row_or_a_payload_error(name: str, value: Any) -> None:
 
 
 @given(body=st.binary(max_size=200))
-@settings(max_examples=200, deadline=None)
 def test_any_bytes_are_read_or_refused(body: bytes) -> None:
     """No bytes raise anything but the one error, wherever they are read."""
     readers = (
@@ -76,7 +75,7 @@ def test_any_bytes_are_read_or_refused(body: bytes) -> None:
 
 @pytest.mark.parametrize("path", sorted(PAYLOADS.glob("*.json")), ids=lambda path: path.stem)
 @given(data=st.data())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12))
 def test_a_damaged_recording_is_read_or_refused(path: Any, data: st.DataObject) -> None:
     """A recorded answer with some bytes cut out or changed raises nothing but the one error."""
     body = bytearray(path.read_bytes())
@@ -89,7 +88,6 @@ def test_a_damaged_recording_is_read_or_refused(path: Any, data: st.DataObject) 
 
 
 @given(poison=st.lists(json_values | near_misses, min_size=1, max_size=5))
-@settings(max_examples=100, deadline=None)
 def test_one_poisoned_row_does_not_cost_the_others(poison: list[Any]) -> None:
     """The good rows of a page are read, whatever stands between them."""
     between = b",".join(msgspec.json.encode(item) for item in poison)
@@ -161,7 +159,6 @@ unknown_keys = st.text(string.ascii_letters).map("unheardOf{}".format)
 
 
 @given(extra=st.dictionaries(unknown_keys, json_values, max_size=5))
-@settings(max_examples=50, deadline=None)
 def test_unknown_fields_are_ignored(extra: dict[str, Any]) -> None:
     """Whatever else a row carries, what we read of it stays the same."""
     body = msgspec.json.encode({**extra, "id": 1, "status": "Failed"})

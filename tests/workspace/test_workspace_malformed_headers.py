@@ -36,7 +36,6 @@ FIGURES = DATES | st.sampled_from(
 
 
 @given(text=DATES)
-@settings(max_examples=400, deadline=None)
 @example("Fri, 31 Dec 9999 23:59:59 GMT")
 @example("Sat, 01 Jan 0001 00:00:00 +2359")
 def test_any_date_is_a_time_or_none(text: str) -> None:
@@ -66,7 +65,6 @@ def test_any_date_is_a_time_or_none(text: str) -> None:
         FIGURES,
     )
 )
-@settings(max_examples=400, deadline=None)
 def test_any_limit_is_a_quota_or_left_out(figures: dict[str, str]) -> None:
     """Headers about limits are finite figures or nothing, and no wait is longer than allowed."""
     for quota in quotas_in(figures):
@@ -129,9 +127,7 @@ HEADERS = st.dictionaries(
     headers=HEADERS,
     body=st.none() | st.text(max_size=30) | st.dictionaries(st.text(max_size=8), st.integers()),
 )
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_any_answer_is_a_row_or_one_of_our_errors(
     status: int, headers: dict[str, str], body: Any
 ) -> None:

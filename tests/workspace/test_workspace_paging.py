@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pytest
 from aiohttp import web
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.model.errors import RequestRejectedError, UnreadableAnswerError
@@ -58,7 +58,6 @@ async def read(shifting: ShiftingList, *, page_size: int, page_limit: int = 400)
     ),
     leaving=st.lists(st.integers(0, 120), max_size=12),
 )
-@settings(max_examples=200, deadline=None)
 def test_a_row_that_stays_is_read(
     length: int,
     page_size: int,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.workspace.client import Priority
-from monitor.workspace.workspace_time import WorkspaceTime, parse_http_date
+from monitor.workspace.workspace_time import ClockSet, WorkspaceTime, parse_http_date
 from tests.clocks import ManualClock
 from tests.workspace.scripted import SkippingClock, answer, client_of, serving
 
@@ -63,12 +64,78 @@ def test_skew_is_workspace_minus_ours() -> None:
     assert time.skew_seconds == -3599
 
 
-def test_a_clock_that_was_set_is_accepted() -> None:
-    """A date that contradicts the earlier ones replaces them."""
+def http_date(seconds: float, *, ahead: timedelta = timedelta()) -> str:
+    """Return the ``Date`` that the workspace sends so long after the first answer."""
+    return format_datetime(AT + timedelta(seconds=seconds) + ahead, usegmt=True)
+
+
+def off_by(time: WorkspaceTime, seconds: float) -> float:
+    """Return how far ahead of the workspace's first clock the time at a mark is."""
+    at = time.at(seconds)
+    assert at is not None
+    return (at - AT - timedelta(seconds=seconds)).total_seconds()
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(days=-40)])
+def test_a_clock_that_was_set_is_accepted_after_a_minute(ahead: timedelta) -> None:
+    """Dates that contradict the earlier ones replace them when several have agreed for so long."""
     time = WorkspaceTime(ManualClock())
     time.learn(DATE, began=0, answered=0)
-    time.learn(format_datetime(AT + timedelta(days=1), usegmt=True), began=0, answered=0)
-    assert time.now() == AT + timedelta(days=1)
+    for second in range(10, 70, 10):
+        time.learn(http_date(second, ahead=ahead), began=second, answered=second)
+        assert off_by(time, second) == pytest.approx(0, abs=0.1)
+        assert time.last_set is None
+    time.learn(http_date(70, ahead=ahead), began=70, answered=70)
+
+    assert off_by(time, 70) == pytest.approx(ahead.total_seconds(), abs=0.1)
+    assert time.last_set == ClockSet(after=0, noticed=70)
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(days=40), timedelta(hours=-1)])
+def test_a_round_of_wrong_answers_sets_no_clock(ahead: timedelta) -> None:
+    """A dozen of them at once, and one a minute later; right ones between begin the minute anew."""
+    time = WorkspaceTime(ManualClock())
+    time.learn(DATE, began=0, answered=0)
+    for second in (*range(20, 32), 300, 361):
+        time.learn(http_date(second, ahead=ahead), began=second, answered=second)
+        if second == 31:
+            time.learn(http_date(32), began=32, answered=32)
+
+    assert off_by(time, 361) == pytest.approx(0, abs=0.1)
+    assert time.last_set is None
+
+
+def test_wrong_answers_that_contradict_each_other_set_no_clock() -> None:
+    """A proxy that repeats an old ``Date`` for an hour agrees with nobody, not even itself."""
+    time = WorkspaceTime(ManualClock())
+    for second in range(0, 3_600, 10):
+        time.learn(DATE, began=second, answered=second)
+        assert off_by(time, second) == pytest.approx(0, abs=0.5)
+
+
+def test_until_then_it_may_be_ahead() -> None:
+    """By as much as the answers say that are not believed yet; never where they are behind."""
+    time = WorkspaceTime(ManualClock())
+    time.learn(DATE, began=0, answered=0)
+    assert time.may_be_ahead_seconds == 0
+    time.learn(http_date(10, ahead=timedelta(hours=-1)), began=10, answered=10)
+    assert time.may_be_ahead_seconds == 0
+    time.learn(http_date(20, ahead=timedelta(hours=1)), began=20, answered=20)
+    assert time.may_be_ahead_seconds == pytest.approx(3_600, abs=2)
+    time.learn(http_date(30), began=30, answered=30)
+    assert time.may_be_ahead_seconds == 0
+
+
+def test_an_answer_that_fits_both_decides_nothing() -> None:
+    """It was under way for longer than the clock was set by."""
+    time = WorkspaceTime(ManualClock())
+    time.learn(DATE, began=0, answered=0)
+    behind = timedelta(seconds=-5)
+    for second in (10, 20, 71):
+        time.learn(http_date(second, ahead=behind), began=second, answered=second)
+        time.learn(http_date(second, ahead=behind), began=second - 9, answered=second)
+
+    assert off_by(time, 71) == pytest.approx(-5, abs=0.1)
 
 
 @given(
@@ -111,5 +178,5 @@ async def test_the_client_knows_the_workspace_time() -> None:
         assert client.workspace_now() is None
         pages = [page async for page in client.runs.job_library(priority=Priority.CHANGES)]
         assert client.workspace_now() == AT
-        assert client.requester.clock_skew_seconds == -3599
+        assert client.requester.time.skew_seconds == -3599
     assert [(page.number, page.began_at) for page in pages] == [(1, AT)]

@@ -54,6 +54,10 @@ class FiringRuns:
         """Return the open alerts that wait behind a link which is only likely."""
         return [(key, row) for key, row in _rows(pending, self._waiting) if _is_waiting(row)]
 
+    def has_unidentified(self, pending: PendingStep) -> bool:
+        """True where an alert may be open without a pipeline."""
+        return bool(self._unidentified or pending.changed[ALERT])
+
     def unidentified(self, pending: PendingStep) -> list[tuple[str, AlertInstance]]:
         """Return the open alerts without a pipeline."""
         rows = _rows(pending, self._unidentified)
@@ -70,15 +74,6 @@ class FiringRuns:
             instance = pending.get(ALERT, name)
             if instance is not None and instance.is_open and instance.root_run in runs:
                 yield name, instance
-
-    def may_concern(self, run: RunKey, pipeline_id: str) -> bool:
-        """True where the success of a run may end alerts besides those of its subject."""
-        groups: list[Hashable] = [(run.workspace, run.kind, "")]  # its pipeline was unknown
-        if run.kind is _FLOW_RUN:
-            groups.append((run.workspace, _JOB_GROUP, pipeline_id))
-        elif run.kind is RunKind.PLAN_RUN:
-            groups += [(run.workspace, _FLOW_RUN), (run.workspace, _JOB_GROUP)]
-        return any(group in self._runs for group in groups)
 
     def candidates(self, run: RunState) -> list[RunKey]:
         """Return the runs that may be inside the run or contain it; newest first."""

@@ -1,15 +1,16 @@
 """The stored tables of alerting, and what one step changes of them.
 
-A step of the store contains the new rows, the events that they cause and the position behind the
+A step of the store contains the new rows, the events that they cause and the position after the
 events that caused them. The tables in memory change only once that step is durable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
@@ -23,6 +24,8 @@ from monitor.model.events import AlertEvent, EventType
 from monitor.model.slices import in_slices
 
 log = structlog.get_logger()
+
+T = TypeVar("T")
 
 
 class EndedAlert(Struct, frozen=True, kw_only=True, gc=False):
@@ -56,8 +59,9 @@ class StoredRule(Struct, frozen=True, kw_only=True, gc=False):
 ALERT, PAST, MEMORY, LEARNED = "e", "p", "m", "b"
 SILENCE, ENDED, FIRST, TRANSITIONS, RULE = "s", "h", "f", "t", "r"
 
-# Kept as they are stored, and decoded only when they are used.
-_ENCODED = frozenset({MEMORY, LEARNED})
+# Kept as they are stored, most of them. So many that were used last are kept decoded as well: of
+# what was learned of a pipeline up to 20 kB, else a tenth of that.
+_DECODED = {MEMORY: 8_000, LEARNED: 2_000}
 _SHAPES: Mapping[str, Any] = {
     ALERT: AlertInstance,
     PAST: FingerprintHistory,
@@ -68,11 +72,56 @@ _SHAPES: Mapping[str, Any] = {
     RULE: StoredRule,
 }
 _DECODERS = {table: msgspec.json.Decoder(shape) for table, shape in _SHAPES.items()}
-_TABLES = (*_SHAPES, *_ENCODED)
+_TABLES = (*_SHAPES, *_DECODED)
 _NO_HISTORY = FingerprintHistory()
 
 Row = Any  # of the shape of its table; bytes where it is kept encoded
-Tables = dict[str, dict[str, Row]]  # table -> key -> row
+
+
+class Tables(dict[str, dict[str, Row]]):
+    """The stored rows, by table and key."""
+
+    def __init__(self) -> None:
+        super().__init__({table: {} for table in _TABLES})
+        # With the bytes that each was decoded from, so that it is never another row's.
+        self._decoded: dict[str, OrderedDict[str, tuple[bytes, Any]]] = {
+            table: OrderedDict() for table in _DECODED
+        }
+
+    def decoded(self, table: str, key: str, shape: type[T]) -> T | None:
+        """Return a row that is kept encoded; None where there is none that can be decoded."""
+        stored = self[table].get(key)
+        if stored is None:
+            return None
+        kept = self._decoded[table].get(key)
+        if kept is not None and kept[0] is stored:
+            self._decoded[table].move_to_end(key)
+            row: T = kept[1]
+            return row
+        try:
+            row = msgspec.json.decode(stored, type=shape)
+        except (msgspec.MsgspecError, ValueError) as exc:
+            log.warning("alerting row unreadable", key=f"{table}:{key}", reason=str(exc))
+            return None
+        self.keep_decoded(table, key, stored, row)
+        return row
+
+    def newest(self, table: str, key: str) -> Row | None:
+        """Return a row, decoded where it is kept so."""
+        stored = self[table].get(key)
+        if table in _DECODED and stored is not None:
+            kept = self._decoded[table].get(key)
+            return kept[1] if kept is not None and kept[0] is stored else stored
+        return stored
+
+    def keep_decoded(self, table: str, key: str, stored: bytes | None, row: Row) -> None:
+        """Keep a row decoded, for when exactly these bytes are stored."""
+        kept = self._decoded[table]
+        kept.pop(key, None)
+        if stored is not None:
+            kept[key] = stored, row
+        if len(kept) > _DECODED[table]:
+            kept.popitem(last=False)
 
 
 def ended_key(fingerprint: str, starts_at: datetime, opening: int) -> str:
@@ -81,16 +130,12 @@ def ended_key(fingerprint: str, starts_at: datetime, opening: int) -> str:
     return f"{fingerprint}:{starts_at.isoformat()}{number}"
 
 
-def empty_tables() -> Tables:
-    return {table: {} for table in _TABLES}
-
-
 async def tables_of(state: Mapping[str, bytes]) -> Tables:
     """Decode what the store holds. Rows that cannot be decoded are left out and logged."""
-    tables = empty_tables()
+    tables = Tables()
     async for name, value in in_slices(state.items()):
         table, _, key = name.partition(":")
-        if table in _ENCODED:
+        if table in _DECODED:
             tables[table][key] = value
         elif table in _DECODERS:
             try:
@@ -103,24 +148,42 @@ async def tables_of(state: Mapping[str, bytes]) -> Tables:
 class PendingStep:
     """Changes on top of tables that stay as they are until `apply`.
 
-    ``changed`` holds the new rows by table; None for a row that is dropped.
+    ``changed`` holds the new rows by table, all of them decoded; None for a row that is dropped.
     """
 
     def __init__(self, tables: Tables, *, wall_now: datetime) -> None:
         self.events: list[AlertEvent] = []
         self.changed: dict[str, dict[str, Row | None]] = {table: {} for table in _TABLES}
         self.changes = 0  # of rows; every event comes with one, the count of its transition
+        self.wall_now = wall_now
         self._tables = tables
-        self._wall_now = wall_now
+        self._encoded: dict[str, dict[str, bytes | None]] = {table: {} for table in _DECODED}
+
+    @property
+    def changes_alerts(self) -> bool:
+        """True where more has changed than what rules remember and what was learned."""
+        return any(rows for table, rows in self.changed.items() if table not in _DECODED)
 
     def get(self, table: str, key: str) -> Row | None:
+        """Return a row; bytes where it is kept encoded and has not changed."""
         changed = self.changed[table]
         return changed[key] if key in changed else self._tables[table].get(key)
 
+    def decoded(self, table: str, key: str, shape: type[T]) -> T | None:
+        """Return a row that is kept encoded; None where there is none that can be decoded."""
+        changed = self.changed[table]
+        return changed[key] if key in changed else self._tables.decoded(table, key, shape)
+
+    def has_any(self, table: str, keys: Iterable[str]) -> bool:
+        """True where one of these rows is stored, or has changed."""
+        changed, stored = self.changed[table].keys(), self._tables[table].keys()
+        return not (stored.isdisjoint(keys) and changed.isdisjoint(keys))
+
     def put(self, table: str, key: str, row: Row | None) -> None:
-        """Set a row, None to drop it. A row that is equal already is no change."""
-        changed, stored = self.changed[table], self._tables[table]
-        if row != (changed[key] if key in changed else stored.get(key)):
+        """Set a row, decoded, None to drop it. A row that is equal already is no change."""
+        changed = self.changed[table]
+        before = changed[key] if key in changed else self._tables.newest(table, key)
+        if row is not before and row != before:
             changed[key] = row
             self.changes += 1
 
@@ -161,7 +224,7 @@ class PendingStep:
             if isinstance(before, AlertInstance) and before.alert.ends_at is None:
                 ended = after.alert if isinstance(after, AlertInstance) else before.alert
                 if ended.ends_at is not None or not isinstance(after, AlertInstance):
-                    row = EndedAlert(alert=ended, word=word, at=self._wall_now)
+                    row = EndedAlert(alert=ended, word=word, at=self.wall_now)
                     key = ended_key(fingerprint, ended.starts_at, before.opening)
                     # One that was only pending is numbered not yet, and replaces none that fired.
                     if word is not StepWord.ENDED_PENDING or self.get(ENDED, key) is None:
@@ -175,7 +238,7 @@ class PendingStep:
                 type=EventType(f"alert.{word}"),
                 alert=alert,
                 occurred_at=outcome.occurred_at,
-                recorded_at=self._wall_now,
+                recorded_at=self.wall_now,
                 number=outcome.number,
             )
         )
@@ -204,14 +267,18 @@ class PendingStep:
         """Return the changes as the store takes them."""
         state: dict[str, bytes | None] = {}
         for table, rows in self.changed.items():
+            # At most a row for each rule and pipeline: tens of thousands, of up to 20 us.
             async for key, row in in_slices(rows.items()):
-                is_encoded = row is None or table in _ENCODED
-                state[f"{table}:{key}"] = row if is_encoded else msgspec.json.encode(row)
+                encoded = None if row is None else msgspec.json.encode(row)
+                state[f"{table}:{key}"] = encoded
+                if table in _DECODED:
+                    self._encoded[table][key] = encoded
+                    self._tables.keep_decoded(table, key, encoded, row)
         return state
 
     def apply(self) -> None:
-        """Put the changes into the tables, once they are durable. In one piece for readers."""
-        for table, rows in self.changed.items():
+        """Put the changes into the tables, once `state` is durable. In one piece for readers."""
+        for table, rows in {**self.changed, **self._encoded}.items():
             stored = self._tables[table]
             stored.update(rows)
             for key in [key for key, row in rows.items() if row is None]:

@@ -1,4 +1,4 @@
-"""Attributes each event once: own subject, root run and its subject, traits, related runs.
+"""Attributes each event once: own subject, root run and its subject, related runs.
 
 Routing, inhibitors and the rules read the answer and ask nothing again. A failure counts for its
 root run as known now: links become known late, and what was decided before them stands.
@@ -18,11 +18,12 @@ from monitor.alerting.attribution.lineage import (
     Lineage,
     RootRun,
     are_likely_related,
+    has_parents,
     is_of_a_plan,
 )
-from monitor.alerting.attribution.subjects import of_run, traits_of
-from monitor.alerting.rules.compiled import Rule, Traits
-from monitor.alerting.rules.contract import Subject
+from monitor.alerting.attribution.subjects import RuleKeys, of_run
+from monitor.alerting.rules.compiled import Rule
+from monitor.alerting.rules.contract import EventInput, Subject
 from monitor.alerting.store import Store
 from monitor.model.ends import run_end
 from monitor.model.events import EventType, RunEvent
@@ -31,8 +32,7 @@ from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
 
 BAD_ENDS = (EventType.RUN_FAILED, EventType.RUN_CANCELED, EventType.RUN_LOST)
-# Each run may be compared with hundreds of others.
-_EVENTS_AT_ONCE, _COMPARED_AT_ONCE = 50, 3
+_COMPARED_AT_ONCE = 3  # ended runs of a batch, each with up to 400 others at 2 us
 _BAD = (Status.FAILED, Status.CANCELED, Status.LOST)
 
 
@@ -52,8 +52,17 @@ class Attribution(Struct, frozen=True, kw_only=True):
     own: Subject  # the run's own pipeline
     root: Subject  # the root run's pipeline; the same object where it is the run itself
     root_run: RunKey
-    traits: Traits  # of the root run
     related: RelatedRuns | None = None  # only for ends
+
+    @property
+    def is_inside(self) -> bool:
+        """True where the run is inside another one."""
+        return self.root is not self.own
+
+    @property
+    def root_state(self) -> RunState | None:
+        """The root run as far as it is known."""
+        return self.line[-1].run
 
     @property
     def plan(self) -> str | None:
@@ -70,15 +79,18 @@ class Attribution(Struct, frozen=True, kw_only=True):
 
 
 class RuleTarget(Struct, frozen=True, kw_only=True):
-    """One rule and one subject; ``event`` None: evaluate its state now."""
+    """One rule and one subject; ``event_input`` None: evaluate its state now."""
 
     rule: Rule
     subject: Subject
-    event: RunEvent | None = None
-    root_run: RunKey | None = None
+    keys: RuleKeys
+    event_input: EventInput | None = None
     preexisting: bool = False  # it ended before the rule was first evaluated
     attribution: Attribution | None = None  # of the event, where it was routed
-    clears: frozenset[RunKey] = frozenset()  # the event is a success that counts for these alone
+
+    @property
+    def event(self) -> RunEvent | None:
+        return None if self.event_input is None else self.event_input.event
 
 
 class Attributor:
@@ -104,35 +116,21 @@ class Attributor:
             return []
         events = _late_failures_in_order(events)
         runs = await self._with_parents_known_now([event.run for event in events])
-        await self._lineage.prepare(runs)
-        lines: list[tuple[RootRun, ...]] = []
+        children = [run for run in runs if has_parents(run)]
+        if children:
+            await self._lineage.prepare(children)
+        lines = [self._lineage.line(run) for run in runs]
         ended: dict[RunKey, RunState] = {}
         failed: set[RunKey] = set()
-        async for event, run in in_slices(zip(events, runs, strict=True), size=_EVENTS_AT_ONCE):
-            lines.append(line := self._lineage.line(run))
+        for event, line in zip(events, lines, strict=True):
             if event.run.status.is_terminal:
                 ended[line[-1].key] = line[-1].run or _by_id_alone(event, line[-1])
                 if event.run.status in _BAD:
                     failed.add(line[-1].key)
         related = await self._related(ended, failed) if ended else {}
-        attributions: list[Attribution] = []
-        async for event, line in in_slices(zip(events, lines, strict=True), size=_EVENTS_AT_ONCE):
-            run, root_run = event.run, line[-1]
-            own = root = of_run(run.key, run.pipeline)
-            if len(line) > 1:
-                root = of_run(root_run.key, root_run.pipeline)
-            attributions.append(
-                Attribution(
-                    event=event,
-                    line=line,
-                    own=own,
-                    root=root,
-                    root_run=root_run.key,
-                    traits=traits_of(self._view, root, root_run.run or run),
-                    related=related.get(root_run.key) if run.status.is_terminal else None,
-                )
-            )
-        return attributions
+        return [
+            _attribution(event, line, related) for event, line in zip(events, lines, strict=True)
+        ]
 
     async def _with_parents_known_now(self, runs: Sequence[RunState]) -> list[RunState]:
         """Return the runs, failed ones with the plan run that became known after their event."""
@@ -158,7 +156,7 @@ class Attributor:
         batch = FiringRuns(ended[key] for key in failed) if len(failed) > 1 else None
         candidates: dict[RunKey, list[RunKey]] = {}
         stored: set[RunKey] = set()
-        async for key, run in in_slices(ended.items(), size=_EVENTS_AT_ONCE):
+        for key, run in ended.items():
             if key in failed:
                 others = [*(batch.candidates(run) if batch else ()), *self._firing.candidates(run)]
             else:
@@ -240,6 +238,23 @@ class Attributor:
         runs = await self._bus.runs(set(keys))
         await self._lineage.prepare(runs.values())
         return runs
+
+
+def _attribution(
+    event: RunEvent, line: tuple[RootRun, ...], related: Mapping[RunKey, RelatedRuns]
+) -> Attribution:
+    run, root_run = event.run, line[-1]
+    own = root = of_run(run.key, run.pipeline)
+    if len(line) > 1:
+        root = of_run(root_run.key, root_run.pipeline)
+    return Attribution(
+        event=event,
+        line=line,
+        own=own,
+        root=root,
+        root_run=root_run.key,
+        related=related.get(root_run.key) if run.status.is_terminal else None,
+    )
 
 
 def _by_id_alone(event: RunEvent, root: RootRun) -> RunState:

@@ -29,6 +29,7 @@ from monitor.alerting.attribution.lineage import (
 )
 from monitor.alerting.attribution.subjects import first_key, keys_of, of_run, traits_of
 from monitor.alerting.rules.compiled import Rule
+from monitor.alerting.rules.contract import EventInput
 from monitor.alerting.store import Store
 from monitor.model.alerts import Alert
 from monitor.model.ends import run_end
@@ -40,7 +41,7 @@ from monitor.tracking.live_state import LiveStateView
 # The parents of a run are known only once their own kind is, which may never come to be.
 _WAIT = timedelta(seconds=60)
 
-_HEALTHS_AT_ONCE = 500
+_HEALTHS_AT_ONCE = 500  # of 10,000 pipelines and more, compared with little
 
 _PipelineKey = tuple[str, RunKind, str]
 KindOfRun = tuple[str, RunKind]  # workspace, kind
@@ -175,17 +176,22 @@ class EarlierFailures:
             if judged.key != run.key and self._is_over(run, root):
                 continue
             subject = of_run(judged.key, judged.pipeline)
+            keys = keys_of(rule.name, subject)
             if not rule.matches(traits_of(self._view, subject, judged.run or run)):
                 continue
             if (rule.name, run.key) in self._skipped:
                 continue
             if not run.historical and (
                 (rule.name, event.id) in self._handled
-                or pending.get(MEMORY, keys_of(rule.name, subject).memory) is not None
+                or pending.get(MEMORY, keys.memory) is not None
             ):
                 continue
             yield RuleTarget(
-                rule=rule, subject=subject, event=event, root_run=judged.key, preexisting=True
+                rule=rule,
+                subject=subject,
+                keys=keys,
+                event_input=EventInput(event=event, root_run=judged.key),
+                preexisting=True,
             )
 
     def store_first(self, pending: PendingStep) -> None:

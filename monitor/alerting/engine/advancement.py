@@ -43,15 +43,12 @@ class Advancer:
         """Let the answer to a target become of its alert."""
         if answer is None:
             return
-        name, subject = target.rule.settings.name, target.subject
-        keys = keys_of(name, subject)
-        key = keys.fingerprint
+        key = target.keys.fingerprint
         word, detail = StepWord.NO_RESULT, ""
         if isinstance(answer, RuleFailure):
             word, detail = StepWord.RULE_FAILED, answer.reason
         else:
-            memory = None if answer.memory is None else msgspec.json.encode(answer.memory)
-            context.pending.put(MEMORY, keys.memory, memory)
+            context.pending.put(MEMORY, target.keys.memory, answer.memory)
             if answer.result is not None:
                 for made in self._outcomes(context, target, answer.result, key):
                     outcome = with_name_taken(self._view, made)
@@ -61,13 +58,15 @@ class Advancer:
             if isinstance(answer.result, Unknown):
                 detail = answer.result.why
         event_id = None if target.event is None else target.event.id
-        self._history.add(event_id, name, key, word, at=context.wall_now, detail=detail)
+        if event_id is None or word is not StepWord.NO_RESULT or target.attribution is None:
+            self._history.add(event_id, key, word, at=context.wall_now, detail=detail)
 
     def pass_time(
         self, context: EvaluationContext, key: str, instance: AlertInstance, rule: Rule
     ) -> None:
         """Let time alone change an alert."""
-        target = RuleTarget(rule=rule, subject=subject_of(rule, instance.alert))
+        subject = subject_of(rule, instance.alert)
+        target = RuleTarget(rule=rule, subject=subject, keys=keys_of(rule.name, subject))
         muted_by: tuple[str, ...] = ()
         before = instance
         if instance.inhibited_by:
@@ -83,7 +82,7 @@ class Advancer:
         outcome = with_name_taken(self._view, outcome)
         context.pending.advance(key, before, outcome)
         if outcome.step:
-            self._history.add(None, rule.name, key, outcome.step, at=context.wall_now)
+            self._history.add(None, key, outcome.step, at=context.wall_now)
 
     def apply_link(
         self,

@@ -9,7 +9,6 @@ from monitor.alerting.alerts.pending_step import (
     ALERT,
     PendingStep,
     Tables,
-    empty_tables,
     tables_of,
 )
 from monitor.alerting.alerts.suppression import Suppression, changes_suppression, suppression_of
@@ -21,7 +20,7 @@ from monitor.model.slices import in_slices
 CONSUMER = "alerting"
 
 _TIMEOUT_SECONDS = 10.0
-POSITION_SECONDS = 1.0  # between two stores of a position behind which nothing changed
+LINGER_SECONDS = 1.0  # the longest that a step which changes no alert waits for the next one
 
 
 class CommittedState:
@@ -31,16 +30,18 @@ class CommittedState:
         self.position = 0
         self.suppression = Suppression()
         self.firing = FiringRuns()
-        self.tables: Tables = empty_tables()
+        self.tables: Tables = Tables()
         self._bus = bus
         self._clock = clock
         self._stored_position = 0
         self._stored_at = clock.monotonic()
-        self.is_hurried = False  # the position is due at once
+        self._lingering: PendingStep | None = None
 
     def begin(self) -> PendingStep:
-        """Return a step without changes."""
-        return PendingStep(self.tables, wall_now=self._clock.now())
+        """Return the step that lingers, else one without changes."""
+        pending = self._lingering or PendingStep(self.tables, wall_now=self._clock.now())
+        pending.wall_now = self._clock.now()
+        return pending
 
     async def load(self) -> None:
         """Replace everything by what the store holds. A cancelled call is to be repeated.
@@ -55,7 +56,7 @@ class CommittedState:
     async def show(self, stored: Mapping[str, bytes]) -> None:
         """Replace the tables by what is stored."""
         tables = await tables_of(stored)
-        self.tables = tables
+        self.tables, self._lingering = tables, None
         self.firing.clear()
         async for key, instance in in_slices(tables[ALERT].items()):
             self.firing.take(key, instance)
@@ -65,23 +66,28 @@ class CommittedState:
     def is_position_stored(self) -> bool:
         return self.position == self._stored_position
 
-    @property
-    def is_position_due(self) -> bool:
-        """True where a position, and what waits with it, was not stored for long enough."""
-        is_late = self._clock.monotonic() - self._stored_at >= POSITION_SECONDS
-        return self.is_hurried or is_late
+    def linger(self, pending: PendingStep, position: int) -> bool:
+        """Let the next step hold this one as well; False where it is to be committed now.
+
+        A step that changes an alert never lingers, and no other one does for long. After a crash
+        its events are read again, and change the same.
+        """
+        may_linger = self._clock.monotonic() - self._stored_at < LINGER_SECONDS
+        if not may_linger or pending.changes_alerts:
+            return False
+        self.position, self._lingering = position, pending
+        return True
 
     async def commit(self, pending: PendingStep, position: int) -> bool:
         """Return once the step and its position are durable; False where no row changed.
 
-        A position behind which nothing changed is stored at a bounded rate. After a cancelled call
-        the step may be durable: `load` before the next one.
+        After a cancelled call the step may be durable: `load` before the next one.
 
         Raises:
             BusUnavailableError: the step may be durable; `load` before the next one.
         """
-        if not pending.changes and (position == self._stored_position or not self.is_position_due):
-            self.position = position
+        self._lingering = None
+        if not pending.changes and position == self._stored_position:
             return False
         step = Step(
             consumer=CONSUMER,

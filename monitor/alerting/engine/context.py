@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
-import msgspec
-import structlog
 from msgspec import Struct
 
 from monitor.alerting.alerts.firing_runs import FiringRuns
@@ -50,14 +48,11 @@ from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
 
-log = structlog.get_logger()
-
-_LEARNED = msgspec.json.Decoder(Learned)
-
 Complete = Mapping[tuple[str, RunKind], datetime]
 PipelineId = tuple[PipelineKind, str]
 _HealthKey = tuple[str, RunKind, str]
-_RUNS_AT_ONCE, _HEALTHS_AT_ONCE = 50, 500
+_RUNS_AT_ONCE = 50  # of all active ones, up to 40,000 at 20 us
+_HEALTHS_AT_ONCE = 500  # of 10,000 pipelines and more
 
 # Evaluated by our own clock; all else by the workspace's, until when everything is known.
 OURS = frozenset({SubjectKind.WORKSPACE, SubjectKind.DAEMON, SubjectKind.TOKEN, SubjectKind.OUTPUT})
@@ -316,7 +311,7 @@ class EvaluationContext:
         if kind is None or pipeline is None:
             return None
         key = key_of(of_run(RunKey(workspace, kind, ""), pipeline))
-        return read_learned(self.pending.get(LEARNED, key))
+        return self.pending.decoded(LEARNED, key, Learned)
 
     def _health_of(self, subject: Subject) -> tuple[PipelineHealth, ...]:
         if subject.kind is None or subject.pipeline is None:
@@ -334,17 +329,6 @@ def domain_of(subject: Subject) -> str:
     # Whatever starts a flow shows first by its job groups.
     is_plan = subject.pipeline is not None and subject.pipeline.kind is PipelineKind.PLAN
     return RunKind.PLAN_RUN if is_plan else RunKind.JOB_GROUP
-
-
-def read_learned(value: bytes | None) -> Learned | None:
-    """Return what was learned of a pipeline; None where it is unreadable and learned anew."""
-    if value is None:
-        return None
-    try:
-        return _LEARNED.decode(value)
-    except (msgspec.MsgspecError, ValueError) as exc:
-        log.warning("learned baseline unreadable", reason=str(exc))
-        return None
 
 
 def _refreshed(token: TokenStatus | None, thing: str) -> TokenFacts:

@@ -1,7 +1,8 @@
 """The consumer ``alerting``: from events and the live state to alerts.
 
-Alerts, the events that they cause and the position behind a batch commit together: inside the store
-each event counts once, also over a crash. The outputs deliver alert events at least once.
+Alerts, the events that they cause and the position after a batch commit together: inside the store
+each event counts once, also over a crash. The outputs deliver alert events at least once. What
+changes no alert lingers for up to a second, and is committed with what follows.
 
 A batch of events, or an evaluation cycle, goes route -> evaluate -> advance -> commit, each of them
 a module of this folder. An `EvaluationContext` holds what they decide by, a `PendingStep` what they
@@ -28,15 +29,14 @@ from datetime import datetime, timedelta
 import structlog
 
 from monitor.alerting.alerts.pending_step import ALERT, ENDED, LEARNED, SILENCE, PendingStep
-from monitor.alerting.attribution.attribution import Attributor
+from monitor.alerting.attribution.attribution import Attribution, Attributor
 from monitor.alerting.attribution.lineage import Lineage
 from monitor.alerting.engine import retention
 from monitor.alerting.engine.advancement import Advancer
-from monitor.alerting.engine.commit import CONSUMER, POSITION_SECONDS, CommittedState
-from monitor.alerting.engine.context import Complete, EvaluationContext, ScheduleIndex, read_learned
+from monitor.alerting.engine.commit import CONSUMER, LINGER_SECONDS, CommittedState
+from monitor.alerting.engine.context import Complete, EvaluationContext, ScheduleIndex
 from monitor.alerting.engine.cycle import EvaluationCycle
 from monitor.alerting.engine.evaluation import Evaluator, Guard
-from monitor.alerting.engine.healthy_subjects import BOUND, HealthySubjects
 from monitor.alerting.engine.history import EvaluationHistory
 from monitor.alerting.engine.inhibitors import Inhibitors
 from monitor.alerting.engine.past_alerts import PastAlerts
@@ -60,8 +60,8 @@ from monitor.tracking.live_state import LiveStateView
 
 log = structlog.get_logger()
 
-_BATCH = 500
-_AT_ONCE = 10  # events
+_BATCH = 100  # events
+_AT_ONCE = 5  # of them: the first failure of a pipeline takes up to 0.4 ms
 _RETRY_SECONDS, _RETRY_CAP_SECONDS = 1.0, 30.0
 _SILENCES_BOUND = 1_000
 
@@ -79,10 +79,8 @@ class Engine:
         retention: Retention,
         guard: Guard,
         timeline: Timeline | None = None,
-        healthy_bound: int = BOUND,
     ) -> None:
-        """``timeline`` None: the daemon's. ``healthy_bound`` 0: all events are routed."""
-        self._healthy_bound = healthy_bound
+        """``timeline`` None: the daemon's."""
         self.history = EvaluationHistory()
         self.past = PastAlerts()
         self.lineage = Lineage(bus=bus, view=view)
@@ -114,7 +112,7 @@ class Engine:
 
     @property
     def position(self) -> int:
-        return self._state.position  # behind the newest event that was evaluated
+        return self._state.position  # of the newest event that was evaluated
 
     @property
     def compiled(self) -> Compiled:
@@ -126,7 +124,7 @@ class Engine:
 
     def learned(self, subject_key: str) -> Learned | None:
         """Return what was learned of a pipeline and kind of run."""
-        return read_learned(self._state.tables[LEARNED].get(subject_key))
+        return self._state.tables.decoded(LEARNED, subject_key, Learned)
 
     def next_evaluation(self) -> NextEvaluation:
         """Return when `evaluate` may change something though no event comes."""
@@ -181,12 +179,12 @@ class Engine:
             while self.position < status.newest_position and await self._take_batch():
                 pass
             self._complete = complete
-            pending = await self._begin()
+            pending = self._state.begin()
             await self._cycle.run(self._context(pending, status))
             await self._sweep(pending)
             await self._commit(pending, self.position)
             self._timeline.cycle_committed(self._now())
-            self._snapshots.refresh()
+            self._snapshots.refresh(self._state.tables)
 
     async def add_silence(self, silence: Silence) -> None:
         """Store a silence, or replace the one with the same id.
@@ -219,7 +217,7 @@ class Engine:
     ) -> bool:
         """Stop the reminders of an open alert; False where none is open with that start."""
         async with self._step():
-            pending = await self._begin()
+            pending = self._state.begin()
             by = Acknowledgement(author=author, comment=comment, at=self._clock.now())
             is_open = pending.acknowledge(fingerprint, starts_at, by)
             if pending.changed[ALERT]:
@@ -235,7 +233,7 @@ class Engine:
         """
         async with self._deciding:
             was_current, self._is_current = self._is_current, False
-            pending = await self._begin()  # with what successes changed by the former rules
+            pending = self._state.begin()  # with what events changed by the former rules
             self._use(settings)
             try:
                 # Stored rows must fit the new rules before any step decides by them.
@@ -257,16 +255,11 @@ class Engine:
             self._rules, view=self._view, history=self.history, inhibitors=inhibitors
         )
         self._router = EventRouter(
-            self._rules, timeline=self._timeline, view=self._view, firing=self._state.firing
-        )
-        self._healthy = HealthySubjects(
             self._rules,
+            timeline=self._timeline,
             view=self._view,
             firing=self._state.firing,
-            timeline=self._timeline,
-            evaluator=self._evaluator,
             history=self.history,
-            bound=self._healthy_bound,
         )
         self._cycle.reset(
             self._rules, inhibitors=inhibitors, evaluator=self._evaluator, advancer=self._advancer
@@ -287,7 +280,6 @@ class Engine:
         await self._state.load()
         await self.past.load(self._state.tables[ENDED])
         self._cycle.restart()
-        self._healthy.clear()
         await self._reconcile(self._state.begin())
         await self._snapshots.learn_all(self._state.tables, self._rules)
         self._is_current = True
@@ -309,16 +301,15 @@ class Engine:
         elif await self.take_some() < _BATCH:  # there was no more
             left_seconds = max(0.0, (due - self._now()).total_seconds())
             is_stored = self._state.is_position_stored
-            wait_seconds = left_seconds if is_stored else min(left_seconds, POSITION_SECONDS)
+            wait_seconds = left_seconds if is_stored else min(left_seconds, LINGER_SECONDS)
             has_more = await self._bus.wait(self.position, timeout_seconds=wait_seconds)
             if not (is_stored or has_more):
                 await self.store_position()
 
-    async def store_position(self, *, at_once: bool = False) -> None:
-        """Make durable what harmless events have changed, where no more events come."""
+    async def store_position(self) -> None:
+        """Make durable how far events were evaluated, and what lingers of that."""
         async with self._step():
-            self._state.is_hurried = at_once
-            await self._commit(await self._begin(), self.position)
+            await self._commit(self._state.begin(), self.position)
 
     async def _take_batch(self) -> int:
         before = self._state.position
@@ -328,53 +319,47 @@ class Engine:
             position = max(position, batch.gap.until)
         if position == before:
             return 0
-        events = await self._healthy.without_harmless(
-            [entry.event for entry in batch.events if isinstance(entry.event, RunEvent)],
-            self._state.tables,
-            wall_now=self._clock.now(),
-        )
-        if not (events or batch.gap or self._state.is_position_due):
-            self._state.position = position
-            return position - before
-        pending = await self._begin()
+        pending = self._state.begin()
         if batch.gap is not None:
             log.warning("events lost before evaluation", lost=batch.gap.lost)
             retention.forget_awaited(pending, self._rules.awaiting)
+        events = [entry.event for entry in batch.events if isinstance(entry.event, RunEvent)]
         attributions = await self._attributor.attribute(events)
         context = self._context(pending, None)
-        async for attribution in in_slices(attributions, size=_AT_ONCE):
-            for target in self._router.route(context, attribution):
-                answer = self._evaluator.evaluate(context, target)
-                self._advancer.advance(context, target, answer)
-        await self._commit(pending, position)
-        await self._healthy.find(attributions, self._state.tables)
+        for number, attribution in enumerate(attributions):
+            if number % _AT_ONCE == 0 and len(attributions) > _AT_ONCE:
+                await asyncio.sleep(0)
+            self._handle(context, attribution)
+        if not self._state.linger(pending, position):
+            await self._commit(pending, position)
         return position - before
 
-    async def _begin(self) -> PendingStep:
-        """Return a step with what the events up to the position have changed already."""
-        pending = self._state.begin()
-        await self._healthy.store(pending, self._complete)
-        return pending
+    def _handle(self, context: EvaluationContext, attribution: Attribution) -> None:
+        for target in self._router.route(context, attribution):
+            changes = context.pending.changes
+            answer = self._evaluator.evaluate(context, target)
+            self._advancer.advance(context, target, answer)
+            if target.rule.definition.evaluate and context.pending.changes != changes:
+                self._timeline.touched[target.subject] = None
 
     async def _commit(self, pending: PendingStep, position: int) -> None:
         if await self._state.commit(pending, position):
             async for key, instance in in_slices(pending.changed[ALERT].items()):
                 self._timeline.committed(key, instance)
             self.past.committed(pending.changed[ENDED])
-            await self._snapshots.committed(pending, self._rules)
-            await self._healthy.committed(pending)
+            await self._snapshots.committed(pending, self._state.tables, self._rules)
 
     async def _sweep(self, pending: PendingStep) -> None:
         monotonic = self._clock.monotonic()
         if monotonic >= self._next_sweep:
             self._next_sweep = monotonic + self._timeline.sweep_seconds
-            # The earlier clock: rows dropped by a jump ahead would not come back.
-            now = min(self._now(), self._clock.now())
+            # The earliest: rows dropped by one that is ahead would not come back.
+            now = min(filter(None, (self._now(), self._clock.now(), self._condition().ages_at)))
             await retention.sweep(pending, now=now, kept=self._retention)
             await self._memory_retention.sweep(pending, self._view)
 
     async def _store_silence(self, silence: Silence) -> None:
-        pending = await self._begin()
+        pending = self._state.begin()
         pending.put(SILENCE, silence.id, silence)
         await self._commit(pending, self.position)
 
@@ -392,7 +377,7 @@ class Engine:
             wall_now=self._clock.now(),
             monotonic=self._clock.monotonic(),
             store=status,
-            condition=self._condition(),
+            condition=DaemonCondition() if status is None else self._condition(),
         )
 
     def _now(self) -> datetime:

@@ -8,20 +8,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
 
-import msgspec
-import structlog
 from msgspec import Struct
 
 from monitor.alerting.alerts.pending_step import MEMORY
 from monitor.alerting.attribution.attribution import RuleTarget
-from monitor.alerting.attribution.subjects import fingerprint_of, keys_of
+from monitor.alerting.attribution.subjects import fingerprint_of
 from monitor.alerting.engine.context import EvaluationContext
-from monitor.alerting.rules.compiled import Rule
-from monitor.alerting.rules.contract import EventInput, StateInput, Subject
+from monitor.alerting.rules.contract import StateInput, Subject
 from monitor.alerting.rules.results import RuleAnswer, Unknown
-from monitor.model.runs import Status
-
-log = structlog.get_logger()
 
 _FAILING_SHOWN = timedelta(hours=1)  # a subject that was never evaluated again
 _ASK_AGAIN = timedelta(minutes=1)  # what cannot be seen now
@@ -57,10 +51,11 @@ class Evaluator:
 
     def evaluate(self, context: EvaluationContext, target: RuleTarget) -> Answer:
         """Return the rule's answer; None where its subject does not exist."""
-        name = target.rule.settings.name
+        name, definition = target.rule.name, target.rule.definition
+        memory = context.pending.decoded(MEMORY, target.keys.memory, definition.memory)
         reasons: list[str] = []
         answer: RuleAnswer[Any] | None = self._guard(
-            f"rule {name}", partial(_ask, context, target), reasons.append
+            f"rule {name}", partial(_ask, context, target, memory), reasons.append
         )
         if reasons:
             self._failed(name, target.subject, reasons[0], context.now)
@@ -68,20 +63,6 @@ class Evaluator:
         if name in self._failing:
             self._succeeded(name, target.subject, context.now)
         return answer
-
-    def ask(self, rule: Rule, event_input: EventInput, memory: Any) -> RuleAnswer[Any] | None:
-        """Return what a rule answers to an event, None where it raises; keeps no failure."""
-        if (on_event := rule.definition.on_event) is None:
-            return None
-        answer: RuleAnswer[Any] | None = self._guard(
-            f"rule {rule.name}", lambda: on_event(event_input, memory, rule.settings), _ignored
-        )
-        return answer
-
-    @property
-    def is_failing(self) -> bool:
-        """True where a rule cannot be evaluated for some subject."""
-        return bool(self._failing)
 
     def failing(self) -> dict[str, str]:
         """Return the newest failure of each rule that cannot be evaluated for some subject."""
@@ -118,30 +99,12 @@ class Evaluator:
             del self._failing[name]
 
 
-def _ignored(reason: str) -> None:
-    """Keep no failure: the event is routed, and the rule is asked again."""
-
-
-def _ask(context: EvaluationContext, target: RuleTarget) -> RuleAnswer[Any] | None:
-    rule, subject, event = target.rule, target.subject, target.event
+def _ask(context: EvaluationContext, target: RuleTarget, memory: Any) -> RuleAnswer[Any] | None:
+    rule, subject = target.rule, target.subject
     definition, settings = rule.definition, rule.settings
-    stored = context.pending.get(MEMORY, keys_of(settings.name, subject).memory)
-    memory = None if stored is None else decoded_memory(rule, stored)
-    if event is not None:
+    if target.event_input is not None:
         on_event = definition.on_event
-        root_run = target.root_run or event.run.key
-        line = () if target.attribution is None else target.attribution.line
-        event_input = EventInput(
-            event=event,
-            root_run=root_run,
-            root_succeeded=any(
-                run.run is not None and run.run.status is Status.SUCCEEDED
-                for run in line
-                if run.key == root_run
-            ),
-            cleared=target.clears,
-        )
-        return None if on_event is None else on_event(event_input, memory, settings)
+        return None if on_event is None else on_event(target.event_input, memory, settings)
     facts = context.facts_of(rule, subject)
     if definition.evaluate is None or facts is None:
         return None
@@ -158,12 +121,3 @@ def _ask(context: EvaluationContext, target: RuleTarget) -> RuleAnswer[Any] | No
         wall_now=context.wall_now,
     )
     return definition.evaluate(state_input, memory, settings)
-
-
-def decoded_memory(rule: Rule, stored: bytes) -> Any:
-    """Return what a rule remembers of a subject; None where the row is unreadable."""
-    try:
-        return msgspec.json.decode(stored, type=rule.definition.memory)
-    except (msgspec.MsgspecError, ValueError) as exc:
-        log.warning("rule memory unreadable", rule=rule.name, reason=str(exc))
-        return None

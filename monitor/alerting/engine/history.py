@@ -6,106 +6,93 @@ No alert depends on it: `explain` then answers from the stored alerts alone.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct
 
 from monitor.alerting.alerts.outcome import StepWord
 
-_OF_EVENTS = 50_000  # 10,000 events that five rules evaluate each
-_HARMLESS = 10_000  # events, with half a kilobyte each
+_EVENTS = 10_000
 _OF_STATE = 10_000
-_PER_EVENT = 100
-
-Words = Mapping[str, StepWord]  # by rule
+_PER_EVENT = 100  # words besides `StepWord.NO_RESULT`
 
 
 class EvaluationRecord(Struct, frozen=True, kw_only=True, gc=False):
-    """One evaluation of a rule for a subject, and what it made of the alert."""
+    """One evaluation of a rule for a subject: what it made of the alert of that fingerprint."""
 
-    rule: str
-    fingerprint: str
     word: StepWord
     at: datetime  # ours
     detail: str = ""
 
 
-class EvaluationHistory:
-    """The newest evaluations: all of each event, and the last of state for rule and subject."""
+class _HandledEvent(Struct, gc=False):
+    """An event, the fingerprints for which rules handled it, and of which they found something."""
 
-    def __init__(
-        self,
-        *,
-        of_events: int = _OF_EVENTS,
-        of_state: int = _OF_STATE,
-        harmless: int = _HARMLESS,
-    ) -> None:
-        """Keep so many evaluations of events and of state, and so many harmless events."""
-        self._most_of_events = of_events
-        self._most_harmless = harmless
+    handled: tuple[str, ...]
+    at: datetime
+    found: dict[str, EvaluationRecord]
+
+
+class EvaluationHistory:
+    """The newest evaluations: all of each event, and the last of state for each fingerprint."""
+
+    def __init__(self, *, events: int = _EVENTS, of_state: int = _OF_STATE) -> None:
+        """Keep the evaluations of so many events, and so many of state."""
+        self._most_events = events
         self._most_of_state = of_state
-        self._count_of_events = 0
-        self._harmless: OrderedDict[str, tuple[Words, frozenset[str], datetime]] = OrderedDict()
-        self._of_events: OrderedDict[str, dict[tuple[str, str], EvaluationRecord]] = OrderedDict()
-        self._of_state: OrderedDict[tuple[str, str], EvaluationRecord] = OrderedDict()
+        self._events: OrderedDict[str, _HandledEvent] = OrderedDict()
+        self._of_state: OrderedDict[str, EvaluationRecord] = OrderedDict()
+
+    def add_event(self, event_id: str, handled: tuple[str, ...], *, at: datetime) -> None:
+        """Add an event for whose ``handled`` fingerprints rules find nothing, until `add` follows.
+
+        A repeated one, as after a failed step, replaces the former.
+        """
+        self._events.pop(event_id, None)
+        self._events[event_id] = _HandledEvent(handled, at, {})
+        if len(self._events) > self._most_events:
+            self._events.popitem(last=False)
 
     def add(
         self,
         event_id: str | None,
-        rule: str,
         fingerprint: str,
         word: StepWord,
         *,
         at: datetime,
         detail: str = "",
     ) -> None:
-        """Add one evaluation; a repeated one, as after a failed step, replaces the former.
+        """Add one evaluation; a repeated one replaces the former.
 
         ``event_id`` None: the rule evaluated the state of its subject.
         """
-        identity = (rule, fingerprint)
-        record = EvaluationRecord(
-            rule=rule, fingerprint=fingerprint, word=word, at=at, detail=detail
-        )
+        record = EvaluationRecord(word=word, at=at, detail=detail)
         if event_id is None:
-            self._of_state[identity] = record
-            self._of_state.move_to_end(identity)
+            self._of_state[fingerprint] = record
+            self._of_state.move_to_end(fingerprint)
             if len(self._of_state) > self._most_of_state:
                 self._of_state.popitem(last=False)
             return
-        of_event = self._of_events.setdefault(event_id, {})
-        if identity not in of_event:
-            if len(of_event) >= _PER_EVENT:
-                return
-            self._count_of_events += 1
-        of_event[identity] = record
-        while self._count_of_events > self._most_of_events:
-            _, oldest = self._of_events.popitem(last=False)
-            self._count_of_events -= len(oldest)
+        event = self._events.get(event_id)
+        if event is None:  # no event was made of it: a failure from before the first evaluation
+            self.add_event(event_id, (), at=at)
+            event = self._events[event_id]
+        if fingerprint in event.found or len(event.found) < _PER_EVENT:
+            event.found[fingerprint] = record
 
-    def add_harmless(
-        self, event_id: str, words: Words, fingerprints: frozenset[str], *, at: datetime
-    ) -> None:
-        """Add what rules make of an event that changes none of these alerts."""
-        self._harmless[event_id] = words, fingerprints, at
-        if len(self._harmless) > self._most_harmless:
-            self._harmless.popitem(last=False)
-
-    def of_events(self, ids: Sequence[str], rule: str, fingerprint: str) -> EvaluationRecord | None:
-        """Return what a rule found by the newest of these events that it evaluated, if kept."""
+    def of_events(self, ids: Sequence[str], fingerprint: str) -> EvaluationRecord | None:
+        """Return what its rule found by the newest of these events that it evaluated, if kept."""
         for event_id in reversed(ids):
-            found = self._of_events.get(event_id, {}).get((rule, fingerprint))
-            if found is not None:
+            event = self._events.get(event_id)
+            if event is None:
+                continue
+            if (found := event.found.get(fingerprint)) is not None:
                 return found
-            harmless = self._harmless.get(event_id)
-            if harmless is not None:
-                words, fingerprints, at = harmless
-                if rule in words and fingerprint in fingerprints:
-                    word = words[rule]
-                    return EvaluationRecord(rule=rule, fingerprint=fingerprint, word=word, at=at)
+            if fingerprint in event.handled:
+                return EvaluationRecord(word=StepWord.NO_RESULT, at=event.at)
         return None
 
-    def last_of_state(self, rule: str, fingerprint: str) -> EvaluationRecord | None:
-        """Return what a rule found when it last evaluated the state of a subject."""
-        return self._of_state.get((rule, fingerprint))
+    def last_of_state(self, fingerprint: str) -> EvaluationRecord | None:
+        """Return what its rule found when it last evaluated the state of its subject."""
+        return self._of_state.get(fingerprint)

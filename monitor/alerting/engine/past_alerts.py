@@ -14,7 +14,7 @@ from monitor.alerting.alerts.pending_step import EndedAlert
 from monitor.model.alerts import Alert, AlertState, PastPlace, PastQuery
 from monitor.model.slices import in_slices, sorted_in_slices
 
-_AT_ONCE = 500  # rows that are only compared
+_AT_ONCE = 500  # of 10,000 rows, which are only compared
 _FIRST = datetime.min.replace(tzinfo=UTC)
 
 _Key = tuple[PastPlace, str]  # where a row stands, and its key in the store

@@ -28,8 +28,7 @@ from monitor.alerting.alerts.pending_step import (
 from monitor.alerting.alerts.silences import SilenceSettings, configured_silence
 from monitor.alerting.attribution.removed_subjects import RemovedSubjects
 from monitor.alerting.attribution.subjects import first_key
-from monitor.alerting.engine.context import read_learned
-from monitor.alerting.rules.baselines import is_idle
+from monitor.alerting.rules.baselines import Learned, is_idle
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import SubjectKind
 from monitor.bus.contract import Retention
@@ -46,7 +45,8 @@ _PAST_BOUND = 100_000
 _SILENCES_KEPT = timedelta(days=1)  # after their end
 _CONFIGURED = "config"
 _ROWS_AT_ONCE = 500  # of memory and baselines, with each sweep
-_ROWS_IN_SLICE, _DATED_AT_ONCE = 50, 1_000
+_ROWS_IN_SLICE = 50  # of them, at up to 40 us: what was learned is decoded
+_DATED_AT_ONCE = 1_000  # of 100,000 rows, which are only compared
 
 
 async def sweep(pending: PendingStep, *, now: datetime, kept: Retention) -> None:
@@ -152,7 +152,7 @@ class MemoryRetention:
                 kind == SubjectKind.SCHEDULE and removed.is_deleted(workspace, thing)
             )
             if not is_removed and table == LEARNED and (workspace, pipeline) not in late:
-                learned, now = read_learned(pending.get(LEARNED, key)), known_until.get(workspace)
+                learned, now = pending.decoded(LEARNED, key, Learned), known_until.get(workspace)
                 is_removed = learned is not None and now is not None and is_idle(learned, now)
             if is_removed:
                 pending.put(table, key, None)

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
 
 import msgspec
 
 from monitor.alerting.alerts.content import subject_of
 from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.alerts.instance import AlertInstance
-from monitor.alerting.alerts.pending_step import LEARNED, MEMORY, PendingStep
+from monitor.alerting.alerts.pending_step import ALERT, LEARNED, MEMORY
 from monitor.alerting.attribution.attribution import BAD_ENDS, Attribution, RuleTarget
-from monitor.alerting.attribution.subjects import (
-    fingerprint_of,
-    key_of,
-    keys_of,
-    of_pipeline,
-    of_run,
-    traits_of,
-)
+from monitor.alerting.attribution.subjects import key_of, of_run
 from monitor.alerting.engine.context import EvaluationContext
-from monitor.alerting.engine.learned_rows import with_learned
+from monitor.alerting.engine.event_rules import (
+    EventRuleLookup,
+    EventRules,
+    MatchedRule,
+    fingerprints_of,
+    matched_rule,
+)
+from monitor.alerting.engine.history import EvaluationHistory
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.timeline import Timeline
-from monitor.alerting.rules.compiled import Compiled, Rule
-from monitor.alerting.rules.contract import Subject
+from monitor.alerting.rules.baselines import Learned, learn
+from monitor.alerting.rules.contract import EventInput, Subject
 from monitor.model.events import EventType, RunEvent, run_event_ids
-from monitor.model.runs import RunKey, Status
+from monitor.model.runs import RunKey, RunState, Status
 from monitor.tracking.live_state import LiveStateView
 
 _SUCCESSES = (EventType.RUN_SUCCEEDED, EventType.RUN_CONFIRMED)
 _AFTER_END = (EventType.RUN_DETAILED, EventType.RUN_CONFIRMED)
+_OF_SUCCESSES = (*_SUCCESSES, EventType.RUN_DETAILED)
+_STARTS = (EventType.RUN_QUEUED, EventType.RUN_STARTED)
+# A success allows a limit that is learned to shrink. No such limit is below an hour.
+_EVALUATED_WITHIN = timedelta(seconds=60)
 
 
 class EventRouter:
@@ -48,125 +52,171 @@ class EventRouter:
         timeline: Timeline,
         view: LiveStateView,
         firing: FiringRuns,
+        history: EvaluationHistory,
     ) -> None:
-        self._rules = rules
         self._firing = firing
+        self._history = history
         self._parts_rules = {rule.name: rule for rule in rules.of_root_runs.rules}
         self._timeline = timeline
         self._view = view
-        self._own_types = _event_types(rules.of_own_runs)
-        self._pipeline_types = _event_types(rules.of_pipelines)
+        self._lookup = EventRuleLookup(rules, view)
 
     def route(self, context: EvaluationContext, attribution: Attribution) -> Iterator[RuleTarget]:
         """Yield the rules that match the event, each with its subject."""
-        event, own, root = attribution.event, attribution.own, attribution.root
-        run, rules, touched = event.run, self._rules, self._timeline.touched
+        event, run = attribution.event, attribution.event.run
         if self._view.workspace(run.key.workspace) is None:
             return  # its alerts end because it was removed
-        if _is_success(attribution):
-            _learn(context.pending, event, own)
-        touched[root] = None
-        for rule in rules.of_root_runs.rules_for_event(event.type, attribution.traits):
-            if _is_unidentified(context, rule, event):
-                # Its alert began before its pipeline was known, and there is no second one.
-                yield _target(rule, of_run(run.key, None), attribution, run.key)
-            else:
-                yield _target(rule, root, attribution, attribution.root_run)
-        if own is not root:
-            touched[own] = None
-            yield from self._of_own_ends(context, attribution)
-        yield from self._of_parts(context, attribution)
-        if event.type in self._own_types:
-            traits = traits_of(self._view, own, run)
-            for rule in rules.of_own_runs.rules_for_event(event.type, traits):
-                yield _target(rule, own, attribution, run.key)
-        if run.pipeline is None:
-            return
-        subject = of_pipeline(run.key.workspace, run.pipeline)
-        touched[subject] = None
-        if event.type in self._pipeline_types:
-            yield from self._of_pipeline(attribution, subject)
+        own = root = self._lookup.find(event.type, attribution.own, run)
+        own_input = root_input = _input(event, run.key, run)
+        handled = own.handled
+        if attribution.is_inside:
+            state = attribution.root_state
+            root = self._lookup.find(event.type, attribution.root, state or run)
+            root_input = _input(event, attribution.root_run, state)
+            handled = fingerprints_of(root.of_root_runs, own.of_own_runs, own.of_pipeline)
+        self._history.add_event(event.id, handled, at=context.wall_now)
+        is_success = _is_success(event)
+        if is_success:
+            _learn(context, event, attribution.own)
+        self._touch(context, attribution, own)
+        yield from self._of_root_runs(context, attribution, root, root_input)
+        if attribution.is_inside:
+            counting = (
+                matched for matched in own.of_root_runs if _counts_for_own(context, matched, event)
+            )
+            yield from _targets(context, counting, attribution, own_input)
+        elif is_success:
+            yield from self._of_parts(context, attribution, own_input)
+        yield from _targets(context, own.of_own_runs, attribution, own_input)
+        yield from _targets(context, own.of_pipeline, attribution, root_input)
 
-    def _of_pipeline(self, attribution: Attribution, subject: Subject) -> Iterator[RuleTarget]:
-        # Who started a run does not matter to the pipeline as such.
-        traits = traits_of(self._view, subject)
-        event_type = attribution.event.type
-        for rule in self._rules.of_pipelines.rules_for_event(event_type, traits):
-            yield _target(rule, subject, attribution, attribution.root_run)
+    def _touch(
+        self, context: EvaluationContext, attribution: Attribution, rules: EventRules
+    ) -> None:
+        """Let the next cycle evaluate the subjects of an event, save where nothing is at stake.
 
-    def _of_own_ends(
-        self, context: EvaluationContext, attribution: Attribution
-    ) -> Iterator[RuleTarget]:
-        """Yield the rules that know ends from before a run inside another one was known as such.
-
-        An open alert is told everything but later failures: these count for the run around them,
-        save for the end of the alert's own run. Without an alert a success counts here too, so
-        that a failure that is seen after it, and happened before it, is over when it is seen.
+        Most events are starts and successes of pipelines of which no rule that evaluates state has
+        an alert or remembers anything.
         """
-        event, own, pending = attribution.event, attribution.own, context.pending
-        traits = traits_of(self._view, own, event.run)
-        for rule in self._rules.of_root_runs.rules_for_event(event.type, traits):
-            keys = keys_of(rule.name, own)
-            state = pending.state_of(keys.fingerprint)
-            if isinstance(state, AlertInstance) and state.is_open:
-                counts = event.type not in BAD_ENDS or state.root_run == event.run.key
+        event, touched, pending = attribution.event, self._timeline.touched, context.pending
+        is_success = event.type in _OF_SUCCESSES and event.run.status is Status.SUCCEEDED
+        is_harmless = is_success or event.type in _STARTS
+        if (
+            is_harmless
+            and not attribution.is_inside
+            and rules.pipeline is not None
+            and self._timeline.has_evaluated(rules.pipeline)
+            and not pending.has_any(ALERT, rules.fingerprints)
+            and not pending.has_any(MEMORY, rules.memories)
+        ):
+            if event.type in _SUCCESSES:
+                self._timeline.evaluate_within(rules.pipeline, _EVALUATED_WITHIN, context.complete)
+            return
+        touched[attribution.root] = touched[attribution.own] = None
+        if rules.pipeline is not None:
+            touched[rules.pipeline] = None
+
+    def _of_root_runs(
+        self,
+        context: EvaluationContext,
+        attribution: Attribution,
+        rules: EventRules,
+        event_input: EventInput,
+    ) -> Iterator[RuleTarget]:
+        """Yield the rules about the root run, save where an alert of the run itself is older.
+
+        That one began before the run's pipeline was known, and there is no second one.
+        """
+        event = attribution.event
+        if event.type not in _AFTER_END or not self._firing.has_unidentified(context.pending):
+            yield from _targets(context, rules.of_root_runs, attribution, event_input)
+            return
+        own_input = _input(event, event.run.key, event.run)
+        for matched in rules.of_root_runs:
+            unknown = matched_rule(matched.rule, of_run(event.run.key, None))
+            if _is_unidentified(context, unknown, event):
+                yield from _targets(context, (unknown,), attribution, own_input)
             else:
-                keeps_ends = rule.definition.kept_ends is not None
-                is_success = event.run.status is Status.SUCCEEDED
-                counts = keeps_ends and is_success and pending.get(MEMORY, keys.memory) is not None
-            if counts:
-                yield _target(rule, own, attribution, event.run.key)
+                yield from _targets(context, (matched,), attribution, event_input)
 
     def _of_parts(
-        self, context: EvaluationContext, attribution: Attribution
+        self, context: EvaluationContext, attribution: Attribution, event_input: EventInput
     ) -> Iterator[RuleTarget]:
         """Yield the open alerts of parts, which the success of what contains them ends as well."""
-        related, run = attribution.related, attribution.event.run
-        if related is None or attribution.root_run != run.key or not _is_success(attribution):
+        if attribution.related is None:
             return
-        inside = related.inside
+        inside = attribution.related.inside
+        event_input = msgspec.structs.replace(event_input, cleared=inside)
         for _, instance in list(self._firing.open_alerts(context.pending, inside)):
             rule = self._parts_rules.get(instance.alert.name)
             if rule is not None:
-                target = _target(rule, subject_of(rule, instance.alert), attribution, run.key)
-                yield msgspec.structs.replace(target, clears=inside)
+                part = matched_rule(rule, subject_of(rule, instance.alert))
+                yield from _targets(context, (part,), attribution, event_input)
 
 
-def _is_success(attribution: Attribution) -> bool:
-    event = attribution.event
+def _is_success(event: RunEvent) -> bool:
     return event.type in _SUCCESSES and event.run.status is Status.SUCCEEDED
 
 
-def _is_unidentified(context: EvaluationContext, rule: Rule, event: RunEvent) -> bool:
+def _can_react(context: EvaluationContext, matched: MatchedRule) -> bool:
+    """False where the rule finds nothing without a memory, and has none of the subject."""
+    needs_memory = matched.rule.definition.needs_memory
+    return not needs_memory or context.pending.get(MEMORY, matched.keys.memory) is not None
+
+
+def _counts_for_own(context: EvaluationContext, matched: MatchedRule, event: RunEvent) -> bool:
+    """True where a rule knows ends from before a run inside another one was known as such.
+
+    An open alert gets everything but later failures: these count for the run around them, save for
+    the end of the alert's own run. Without an alert a success counts here too, so that a failure
+    that is seen after it, and happened before it, is over when it is seen.
+    """
+    pending, keys = context.pending, matched.keys
+    state = pending.state_of(keys.fingerprint)
+    if isinstance(state, AlertInstance) and state.is_open:
+        return event.type not in BAD_ENDS or state.root_run == event.run.key
+    is_success = event.run.status is Status.SUCCEEDED
+    keeps_ends = matched.rule.definition.keeps_ends
+    return keeps_ends and is_success and pending.get(MEMORY, keys.memory) is not None
+
+
+def _is_unidentified(context: EvaluationContext, unknown: MatchedRule, event: RunEvent) -> bool:
     """True where an open alert without a pipeline is about the failure of this run."""
-    if event.type not in _AFTER_END:
-        return False
-    unknown = of_run(event.run.key, None)
-    state = context.pending.state_of(fingerprint_of(rule.name, unknown))
-    run = event.run
+    state, run = context.pending.state_of(unknown.keys.fingerprint), event.run
     failures = run_event_ids(run.key, (EventType.RUN_FAILED,), corrections=run.corrections)
     if not isinstance(state, AlertInstance) or not state.is_open:
         return False
     return not set(failures).isdisjoint(state.alert.evidence)
 
 
-def _target(rule: Rule, subject: Subject, attribution: Attribution, root_run: RunKey) -> RuleTarget:
-    return RuleTarget(
-        rule=rule,
-        subject=subject,
-        event=attribution.event,
-        root_run=root_run,
-        attribution=attribution,
-    )
+def _input(event: RunEvent, root_run: RunKey, state: RunState | None) -> EventInput:
+    succeeded = state is not None and state.status is Status.SUCCEEDED
+    return EventInput(event=event, root_run=root_run, root_succeeded=succeeded)
 
 
-def _event_types(rules: Compiled) -> frozenset[EventType]:
-    return frozenset(chain.from_iterable(rule.definition.event_types for rule in rules.rules))
+def _targets(
+    context: EvaluationContext,
+    rules: Iterable[MatchedRule],
+    attribution: Attribution,
+    event_input: EventInput,
+) -> Iterator[RuleTarget]:
+    for matched in rules:
+        if _can_react(context, matched):
+            yield RuleTarget(
+                rule=matched.rule,
+                subject=matched.subject,
+                keys=matched.keys,
+                event_input=event_input,
+                attribution=attribution,
+            )
 
 
-def _learn(pending: PendingStep, event: RunEvent, own: Subject) -> None:
+def _learn(context: EvaluationContext, event: RunEvent, own: Subject) -> None:
     """Add a success to the baseline of its pipeline."""
     if own.pipeline is None:
         return
     key = key_of(own)
-    pending.put(LEARNED, key, with_learned(pending.get(LEARNED, key), (event,)))
+    before = context.pending.decoded(LEARNED, key, Learned)
+    after = learn(before, event)
+    if after is not before:
+        context.pending.put(LEARNED, key, after)

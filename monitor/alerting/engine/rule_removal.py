@@ -18,7 +18,7 @@ from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
 
 RULE_REMOVED = "rule removed"
-_AT_ONCE = 50
+_AT_ONCE = 50  # of 5,000 alerts and more, at 30 us
 PIPELINE_RENAMED = "pipeline renamed"
 
 

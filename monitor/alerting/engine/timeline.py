@@ -43,6 +43,7 @@ from monitor.tracking.live_state import LiveStateView
 _SLOW_CYCLES = 30  # between two evaluations of what changes slowly, though nothing was read
 Domain = tuple[str, str]  # workspace, and the kind of run by whose lists it is evaluated
 NOW = datetime.min.replace(tzinfo=UTC)  # is due whatever the clock shows
+_END = datetime.max.replace(tzinfo=UTC)
 # Evaluated in every cycle, because their alerts inhibit others.
 VITAL_KINDS = frozenset({SubjectKind.DAEMON, SubjectKind.WORKSPACE})
 # The kinds of rules whose alerts are evaluated by the state of other subjects.
@@ -86,6 +87,7 @@ class Timeline:
         self._rules = rules
         self._alert_timers = AlertTimers(rules.by_name, rules.limits)
         self._timers: defaultdict[Domain, DueTimes[Subject]] = defaultdict(DueTimes)
+        self._complete: dict[Domain, datetime] = {}  # of the cycle before
         self._known: set[Domain] = set()
         self._pipelines: set[tuple[str, PipelineKind, str]] = set()
         self._slow_reads: dict[str, SlowReads] = {}
@@ -116,8 +118,11 @@ class Timeline:
         for domain, timers in self._timers.items():
             as_of = context.complete_of(*domain)
             if as_of is not None:
-                for subject in timers.take_due(as_of):
+                # Times that were asked for by a clock that was set back since are not waited for.
+                is_set_back = as_of < self._complete.get(domain, as_of)
+                for subject in timers.take_due(_END if is_set_back else as_of):
                     due.setdefault(key_of(subject), subject)
+        self._complete = {(name, kind.value): at for (name, kind), at in context.complete.items()}
         # In an order that does not depend on what this process has lived through.
         return [due[key] for key in sorted(due)]
 
@@ -150,6 +155,11 @@ class Timeline:
             self.touched[subject] = None
         else:
             self._timers[domain].put_earlier(key_of(subject), subject, as_of + wait)
+
+    def has_evaluated(self, pipeline: Subject) -> bool:
+        """True where a cycle has evaluated the flow or plan since the start."""
+        known = pipeline.pipeline
+        return known is not None and (pipeline.workspace, known.kind, known.id) in self._pipelines
 
     def committed(self, fingerprint: str, instance: AlertInstance | None) -> None:
         """Apply one alert as a durable step changed it; None: it was dropped."""

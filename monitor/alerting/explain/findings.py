@@ -119,9 +119,7 @@ class Findings:
             replace(
                 finding,
                 is_about_end=rule.settings.rule in kinds,
-                event_evaluation=self._engine.history.of_events(
-                    ids, rule.name, finding.fingerprint
-                ),
+                event_evaluation=self._engine.history.of_events(ids, finding.fingerprint),
                 is_behind=is_behind,
             )
             for rule, finding in self._judging(run, root)
@@ -186,7 +184,7 @@ class Findings:
             fingerprint=key,
             mismatch=rule.why_not(traits_of(self._view, subject, run)),
             unread=why_unread(self._view.workspace(subject.workspace), rule.settings, subject, run),
-            state_evaluation=self._engine.history.last_of_state(rule.name, key),
+            state_evaluation=self._engine.history.last_of_state(key),
             event_types=tuple(rule.definition.event_types),
         )
 

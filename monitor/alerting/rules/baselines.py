@@ -27,7 +27,7 @@ _LEAST_LIMIT_SECONDS = 300.0
 _LEAST_AGE_SECONDS = 3_600.0
 _CENTROIDS = 50
 _VALUES_OF_ONE = 80
-VALUES_AT_ONCE = 20
+_VALUES_AT_ONCE = 20
 _LIMIT_FACTOR = 2.0
 _AGE_FACTOR = 3.0
 _RECURRING_FACTOR = 1.25  # on top of a gap that has been seen twice, such as a weekend's
@@ -37,7 +37,7 @@ _IDLE = timedelta(days=90)
 Pair = tuple[float, Annotated[int, Meta(ge=1)]]  # mean, count
 
 
-class Digest(Struct, frozen=True, kw_only=True):
+class Digest(Struct, frozen=True, kw_only=True, gc=False):
     """A sketch of values: pairs by rising mean, and both ends, which pairs alone would blur."""
 
     pairs: tuple[Pair, ...]
@@ -49,7 +49,7 @@ class Digest(Struct, frozen=True, kw_only=True):
         return sum(count for _, count in self.pairs)
 
 
-class Baseline(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Baseline(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Two sketches, of which the older one goes when the newer one is full, and newest values.
 
     So what is usual follows what has changed, at the latest after two hundred values. The newest
@@ -66,7 +66,7 @@ class Baseline(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return len(self.recent) + sum(digest.count for digest in digests if digest is not None)
 
 
-class Past(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Past(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """How long historical successes took, in seconds, the oldest first.
 
     Not how far apart they were: of old runs some are known long before others, so that the last
@@ -76,7 +76,7 @@ class Past(Struct, frozen=True, kw_only=True, omit_defaults=True):
     durations: tuple[float, ...] = ()
 
 
-class Learned(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Learned(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """All that is learned of one pipeline and kind of run. Instants are the workspace's."""
 
     durations: Baseline | None = None
@@ -154,7 +154,7 @@ def _has_sketch(baseline: Baseline | None) -> bool:
 def _fills_first_sketch(baseline: Baseline | None) -> bool:
     """True where the next value makes the first sketch, which takes up the past."""
     recent = () if baseline is None else baseline.recent
-    return not _has_sketch(baseline) and len(recent) + 1 >= VALUES_AT_ONCE
+    return not _has_sketch(baseline) and len(recent) + 1 >= _VALUES_AT_ONCE
 
 
 def _with_duration(learned: Learned, seconds: float) -> Learned:
@@ -220,7 +220,7 @@ def with_value(baseline: Baseline | None, value: float) -> Baseline:
     """Return the baseline with one more value, which is kept to the millisecond."""
     baseline = baseline or Baseline()
     recent = (*baseline.recent, round(value, 3))
-    if len(recent) < VALUES_AT_ONCE:
+    if len(recent) < _VALUES_AT_ONCE:
         return Baseline(newer=baseline.newer, older=baseline.older, recent=recent)
     newer, older = baseline.newer, baseline.older
     if newer is not None and newer.count >= _VALUES_OF_ONE:

@@ -7,10 +7,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Generic, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from monitor.bus.contract import Retention, StoreStatus
 from monitor.model.alerts import BRIDGE, DaemonCondition
+from monitor.model.ends import RunEnd, run_end
 from monitor.model.events import RunEvent
 from monitor.model.inventory import OutputQuality
 from monitor.model.live_state import (
@@ -137,6 +139,10 @@ class EventInput(Struct, frozen=True, kw_only=True, gc=False):
     root_run: RunKey
     root_succeeded: bool = False
     cleared: frozenset[RunKey] = frozenset()
+    end: RunEnd | None = None  # of the run; made from the event, once for all rules
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "end", run_end(self.event.run))
 
     @property
     def is_own(self) -> bool:

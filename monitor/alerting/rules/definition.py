@@ -13,7 +13,6 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from monitor.alerting.rules.contract import EventInput, StateInput, SubjectKind
-from monitor.alerting.rules.part_ends import SubjectEnds
 from monitor.alerting.rules.results import RuleAnswer
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alert_texts import COMMON_FIELDS
@@ -82,19 +81,6 @@ class Requirement(Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptEnds(Generic[M]):
-    """How the memory of a rule holds the ends of its subject.
-
-    While all of them are successes, one more changes nothing but them: it may be added to the
-    ends of several such rules at once, without asking any.
-    """
-
-    ends_of: Callable[[M], SubjectEnds | None]  # None: the memory holds more than ends
-    memory_of: Callable[[SubjectEnds], M]
-    kept: Callable[[RuleSettings], int] = lambda _: 0  # ends of a part behind its successes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RuleDefinition(Generic[M, F]):
     """One kind of rule. Both functions are pure and total."""
 
@@ -104,9 +90,8 @@ class RuleDefinition(Generic[M, F]):
     event_types: Collection[EventType] = ()
     on_event: Callable[[EventInput, M | None, RuleSettings], RuleAnswer[M]] | None = None
     evaluate: Callable[[StateInput[F], M | None, RuleSettings], RuleAnswer[M]] | None = None
-    kept_ends: KeptEnds[M] | None = None  # None: successes do not change its memory in that way
-    # Without a memory it remembers nothing of a run that waits, starts or ends plausibly well.
-    needs_memory: bool = False
+    keeps_ends: bool = False  # successes as well, so that a failure that is seen late is over
+    needs_memory: bool = False  # without one it neither finds nor remembers anything by events
     considers_past: bool = False  # failures from before its first evaluation count as well
 
     about: str = ""  # one sentence for the documentation: when it fires

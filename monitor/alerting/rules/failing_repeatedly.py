@@ -13,7 +13,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from monitor.alerting.rules.contract import EventInput, SubjectKind
-from monitor.alerting.rules.definition import KeptEnds, Quantity, RuleDefinition
+from monitor.alerting.rules.definition import Quantity, RuleDefinition
 from monitor.alerting.rules.part_ends import (
     RootRunEnd,
     SubjectEnds,
@@ -154,11 +154,7 @@ DEFINITION: RuleDefinition[RepeatedFailures, None] = RuleDefinition(
         EventType.RUN_CONFIRMED,
     ),
     on_event=on_event,
-    kept_ends=KeptEnds(
-        ends_of=lambda memory: None if memory.since else memory.ends,
-        memory_of=lambda ends: RepeatedFailures(ends=ends),
-        kept=_kept,
-    ),
+    keeps_ends=True,
     about="A pipeline failed so often in a row, or so large a part of its last runs.",
     severity=Severity.CRITICAL,
     summary="{pipeline} {keeps|kept} failing in {workspace}",

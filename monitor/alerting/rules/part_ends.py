@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import chain
 
 import msgspec
 from msgspec import Struct
@@ -23,7 +24,7 @@ from monitor.alerting.rules.results import (
     OverWhenSeen,
     RuleAnswer,
 )
-from monitor.model.ends import RunEnd, newest_success, open_failures, run_end, with_end
+from monitor.model.ends import RunEnd, newest_success, open_failures, with_end, without_run
 from monitor.model.events import STATUS_EVENTS, EventType, end_event_id
 from monitor.model.runs import RunKey, Status
 
@@ -31,8 +32,8 @@ _ERROR_KEPT = 1_000  # characters
 _PARTS_KEPT = 100
 _ENDS_KEPT = 20  # of one part, newest, besides its newest success
 _INNER_KEPT = 20  # failures inside one root run, the first ones
-BEHIND_KEPT = 2  # ends behind the newest success: they tell when what is seen late was over
-FEW_PARTS = 10  # of more, nothing is kept behind their newest successes
+_EARLIER_KEPT = 2  # ends before the newest success: they tell when what is seen late was over
+FEW_PARTS = 10  # of more, nothing is kept before their newest successes
 _WHOLE = ""  # the part that stands for a pipeline without parts, and for an unknown part
 
 
@@ -73,8 +74,8 @@ def with_end_of(
     """Return the ends with what the event shows; ``before`` itself where it shows nothing new."""
     if event_input.cleared:
         return _with_cleared(event_input, before)
-    known = next((end for end in all_ends(before) if end.run_id == event_input.root_run.id), None)
-    end = end_of(event_input, known)
+    known = _known_end(before, event_input.root_run.id)
+    end = _end_of(event_input, known)
     if end is None:
         return before
     counts = end.status in (bad, Status.SUCCEEDED, Status.FAILED)
@@ -84,11 +85,10 @@ def with_end_of(
     if bad is not Status.FAILED and end.status is Status.FAILED:
         # To the others a failure is an end like any: it clears.
         end = msgspec.structs.replace(end, status=Status.SUCCEEDED)
-    # Which part a run is of may become known after its end.
-    parts = {
-        name: tuple(other for other in ends if other.run_id != end.run_id)
-        for name, ends in before.parts.items()
-    }
+    parts = dict(before.parts)
+    if known is not None:
+        # Which part a run is of may become known after its end.
+        parts = {name: without_run(ends, end.run_id) for name, ends in parts.items()}
     if counts:
         part = part_of(event_input)
         parts[part] = with_end(parts.get(part, ()), end)
@@ -114,10 +114,10 @@ def _with_cleared(event_input: EventInput, before: SubjectEnds) -> SubjectEnds:
 def pruned(ends: SubjectEnds, *, kept: int = 0, bad: Status = Status.FAILED) -> SubjectEnds | None:
     """Return what still matters; None for nothing.
 
-    Far behind a success with a settled time nothing does, save for the newest ``kept`` ends.
+    Far before a success with a settled time nothing does, save for the newest ``kept`` ends.
     """
-    behind = BEHIND_KEPT if len(ends.parts) <= FEW_PARTS else 0
-    parts = {name: _pruned(part, kept, behind) for name, part in ends.parts.items()}
+    earlier = _EARLIER_KEPT if len(ends.parts) <= FEW_PARTS else 0
+    parts = {name: _pruned(part, kept, earlier) for name, part in ends.parts.items()}
     if len(parts) > _PARTS_KEPT:
         # What fails stays: it would be over without ever having succeeded.
         failing = failing_parts(ends, bad=bad)
@@ -127,14 +127,27 @@ def pruned(ends: SubjectEnds, *, kept: int = 0, bad: Status = Status.FAILED) -> 
 
 
 def all_ends(ends: SubjectEnds) -> Iterable[RootRunEnd]:
-    return (end for part in ends.parts.values() for end in part)
+    return chain.from_iterable(ends.parts.values())
+
+
+def _statuses(ends: Sequence[RootRunEnd]) -> list[Status]:
+    return [end.status for end in ends]
+
+
+def _known_end(ends: SubjectEnds, run_id: str) -> RootRunEnd | None:
+    for end in all_ends(ends):
+        if end.run_id == run_id:
+            return end
+    return None
 
 
 def failing_parts(
     ends: SubjectEnds, *, bad: Status = Status.FAILED
 ) -> dict[str, tuple[RootRunEnd, ...]]:
     """Return the open failures of each part that fails, oldest first."""
-    failed = [part for part, known in ends.parts.items() if any(end.status is bad for end in known)]
+    failed = [part for part, known in ends.parts.items() if bad in _statuses(known)]
+    if not failed:
+        return {}
     found = {
         part: tuple(
             end
@@ -227,10 +240,9 @@ def _firing(
     )
 
 
-def end_of(event_input: EventInput, known: RootRunEnd | None) -> RootRunEnd | None:
+def _end_of(event_input: EventInput, known: RootRunEnd | None) -> RootRunEnd | None:
     """Return what the event shows of the end of its root run; None where it shows none."""
-    run = event_input.event.run
-    end = run_end(run)
+    run, end = event_input.event.run, event_input.end
     if end is None or (run.unconfirmed_end is not None and run.status is Status.SUCCEEDED):
         return None  # whoever knows the secret must not hide a failure
     is_failure = run.status is Status.FAILED
@@ -286,14 +298,17 @@ def _event_id(event_input: EventInput) -> str:
     return end_event_id(event_input.event.run)
 
 
-def _pruned(ends: Sequence[RootRunEnd], kept: int, behind: int) -> tuple[RootRunEnd, ...]:
-    """Drop what no later event can bring back: what lies far behind a success that is settled."""
-    settled = [end for end in ends if not end.may_improve]
-    success = newest_success(settled)
-    first = max(ends.index(success) - behind, 0) if success is not None else 0
-    first = max(min(first, len(ends) - kept), 0)
-    recent = ends[max(first, len(ends) - max(_ENDS_KEPT, kept)) :]
-    return tuple(recent) if success is None or success in recent else (success, *recent)
+def _pruned(ends: Sequence[RootRunEnd], kept: int, earlier: int) -> tuple[RootRunEnd, ...]:
+    """Drop what no later event can bring back: what lies far before a success that is settled."""
+    success = len(ends) - 1  # the newest one that is settled
+    while success >= 0 and (
+        ends[success].may_improve or ends[success].status is not Status.SUCCEEDED
+    ):
+        success -= 1
+    first = max(min(success - earlier, len(ends) - kept), 0)
+    first = max(first, len(ends) - max(_ENDS_KEPT, kept))
+    recent = tuple(ends[first:])
+    return recent if success < 0 or success >= first else (ends[success], *recent)
 
 
 def _relevant(ends: SubjectEnds, part: str, bad: Status) -> list[RootRunEnd]:

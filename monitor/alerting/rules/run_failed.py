@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from monitor.alerting.rules.contract import EventInput, SubjectKind
-from monitor.alerting.rules.definition import KeptEnds, RuleDefinition
+from monitor.alerting.rules.definition import RuleDefinition
 from monitor.alerting.rules.part_ends import (
     SubjectEnds,
     answer,
@@ -43,7 +43,7 @@ DEFINITION: RuleDefinition[SubjectEnds, None] = RuleDefinition(
         EventType.RUN_CONFIRMED,
     ),
     on_event=on_event,
-    kept_ends=KeptEnds(ends_of=lambda memory: memory, memory_of=lambda ends: ends),
+    keeps_ends=True,
     considers_past=True,
     about="A run failed; over at the next success of the same pipeline.",
     severity=Severity.CRITICAL,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from monitor.alerting.rules.contract import EventInput, SubjectKind
-from monitor.alerting.rules.definition import KeptEnds, RuleDefinition
+from monitor.alerting.rules.definition import RuleDefinition
 from monitor.alerting.rules.part_ends import SubjectEnds, answer, with_end_of
 from monitor.alerting.rules.results import RuleAnswer
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
@@ -32,7 +32,7 @@ DEFINITION: RuleDefinition[SubjectEnds, None] = RuleDefinition(
         EventType.RUN_CONFIRMED,
     ),
     on_event=on_event,
-    kept_ends=KeptEnds(ends_of=lambda memory: memory, memory_of=lambda ends: ends),
+    keeps_ends=True,
     about="The workspace no longer knows a run that had not ended; over when one of the same "
     "pipeline succeeds or fails.",
     summary="A run of {pipeline} was lost in {workspace}",

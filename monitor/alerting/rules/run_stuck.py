@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+import msgspec
+
 from monitor.alerting.rules.definition import MINUTE, seconds
 from monitor.alerting.rules.late_runs import ActiveRunInput, DueRun, JobProgress, late_run_rule
 from monitor.alerting.rules.results import Facts
@@ -46,6 +48,8 @@ def _hanging(run_input: ActiveRunInput, threshold: timedelta) -> DueRun | None:
     begun_at = run.started_at or run.created_at
     if begun_at is None:
         return None
+    if progress is not None and progress.at > as_of:
+        progress = JobProgress(at=as_of)  # of a clock that was set back since
     if run.key in run_input.facts.at_work:
         if progress is None or as_of - progress.at >= _AT_WORK_STEP:
             progress = JobProgress(at=as_of)
@@ -91,6 +95,8 @@ def newest_progress(before: JobProgress | None, jobs: JobDetails | None) -> JobP
     """
     if jobs is None or jobs.read_at is None:
         return before
+    if before is not None and before.at > jobs.read_at:  # of a clock that was set back since
+        before = msgspec.structs.replace(before, at=jobs.read_at)
     if jobs.percent_complete is None and jobs.heartbeat_at is None:
         return None
     counts = " ".join(f"{count.job_type}:{count.status}:{count.count}" for count in jobs.counts)

@@ -17,7 +17,7 @@ from monitor.alerting.rules.definition import RuleDefinition
 from monitor.alerting.rules.part_ends import part_of
 from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, RuleAnswer
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
-from monitor.model.ends import RunEnd, run_end
+from monitor.model.ends import RunEnd
 from monitor.model.events import EventType, run_event_id
 from monitor.model.runs import FailedPart, Implausible, RunKey, RunState, Status
 
@@ -52,7 +52,7 @@ def on_event(
     event_input: EventInput, memory: DoubtedParts | None, _: RuleSettings
 ) -> RuleAnswer[DoubtedParts]:
     run, before = event_input.event.run, (memory or DoubtedParts()).parts
-    end = run_end(run)
+    end = event_input.end
     if end is None or run.unconfirmed_end is not None:
         return RuleAnswer(None, memory)
     if not event_input.is_own or event_input.cleared:
@@ -132,7 +132,6 @@ DEFINITION: RuleDefinition[DoubtedParts, None] = RuleDefinition(
         *(EventType.RUN_FAILED, EventType.RUN_CANCELED),  # of a run that had been a success
     ),
     on_event=on_event,
-    needs_memory=True,
     about="A run is reported as succeeded and may hide a failure: its jobs or a part of it failed, "
     "or what is reported of it cannot be true; over at the next success without doubt.",
     summary="A success of {pipeline} in {workspace} {is|was} doubtful",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import msgspec
@@ -77,8 +77,12 @@ class Hosting:
         supervisor: Supervisor,
         token_memory: TokenMemory,
         trouble: Callable[[], Trouble | None],
+        ages_at: Callable[[], datetime],
     ) -> None:
-        """``trouble`` is what the daemon lacks whatever it holds; one of its shards alerts."""
+        """``trouble`` is what the daemon lacks whatever it holds; one of its shards alerts.
+
+        ``ages_at`` returns the time by which ages are judged where something is deleted by them.
+        """
         self._configuration = configuration
         self._store = store
         self._clock = clock
@@ -87,6 +91,7 @@ class Hosting:
         self._supervisor = supervisor
         self._token_memory = token_memory
         self._trouble = trouble
+        self._ages_at = ages_at
         self._shards: dict[str, HostedShard] = {}
         self._shown: Mapping[str, ShownShard] = {}
         self._tenures: dict[str, _Tenure] = {}  # the newest of each shard
@@ -231,6 +236,7 @@ class Hosting:
             token_memory=self._token_memory,
             cluster=self._cluster_watch() if granted.bus.shard == CLUSTER else None,
             own_trouble=partial(self._own_trouble, granted.bus.shard),
+            ages_at=self._ages_at,
             silences=self._silences,
         )
 

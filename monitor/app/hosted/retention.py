@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import structlog
 from prometheus_client import CollectorRegistry, Gauge
@@ -22,6 +22,7 @@ from monitor.model.words import duration
 
 log = structlog.get_logger()
 
+_BEGINNING = datetime.fromtimestamp(0, UTC)
 _SHOWN_SECONDS = 3_600.0  # how long people are told of a step
 
 
@@ -44,6 +45,7 @@ class RetentionTask:
         self._settings = settings
         self._elapsed = elapsed
         self._time = TrustedTime(elapsed)
+        self._judged: tuple[JudgedTime, float] | None = None  # and what had elapsed then
         self._step: tuple[Trouble, float] | None = None  # the newest, and when it was noticed
         self._behind = Gauge(
             "dataprep_monitor_retention_behind_seconds",
@@ -58,6 +60,13 @@ class RetentionTask:
         if self._step is None or self._elapsed() - self._step[1] >= _SHOWN_SECONDS:
             return None
         return self._step[0]
+
+    def ages_at(self) -> datetime:
+        """Return the time by which ages are judged; before the first judgement nothing is old."""
+        if self._judged is None:
+            return _BEGINNING
+        judged, elapsed = self._judged
+        return judged.at + timedelta(seconds=self._elapsed() - elapsed)
 
     def clock_was_set(self, step: timedelta) -> None:
         """Observe what the clock shows: it may be right again when ages are judged."""
@@ -95,6 +104,7 @@ class RetentionTask:
         times = await store.times()
         shown = min(times.now, self._clock.now())
         judged = self._time.judge(shown, before=times.judged)
+        self._judged = judged, self._elapsed()
         self._behind.set((shown - judged.at).total_seconds())
         if (seconds := self._time.step_seconds) is not None:
             self._report(seconds, shown)

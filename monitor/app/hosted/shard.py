@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 import structlog
@@ -60,14 +61,17 @@ class HostedShard:
         token_memory: TokenMemory,
         cluster: ClusterWatch | None = None,
         own_trouble: Callable[[], Trouble | None] = lambda: None,
+        ages_at: Callable[[], datetime | None] = lambda: None,
         silences: Callable[[], Awaitable[Sequence[Silence]]] | None = None,
     ) -> None:
         """``cluster`` only of the shard whose holder watches it; ``silences`` has those of all.
 
-        ``own_trouble`` is what the daemon lacks, where this shard is to alert about that.
+        ``own_trouble`` is what the daemon lacks, where this shard is to alert about that;
+        ``ages_at`` returns the time by which ages are judged, None: by the clock.
         """
         self._cluster = cluster
         self._own_trouble = own_trouble
+        self._ages_at = ages_at
         self._silences = silences
         self.name = bus.shard
         self.bus = bus
@@ -87,17 +91,9 @@ class HostedShard:
             registry=registry,
             settings=configuration.tracking,
         )
-        self.engine = Engine(
-            bus=bus,
-            view=self.view,
-            clock=clock,
-            settings=configuration.linked_alerting,
-            retention=configuration.storage.retention,
-            guard=supervisor.contain,
-        )
+        self.engine = self._engine(supervisor)
         self.metrics = self._metrics(registry)
         self.outputs = self._outputs(registry)
-        self.engine.watch_daemon(self._condition)
         self.workspaces = FollowedWorkspaces(
             bus=bus,
             observer=self.observer,
@@ -107,6 +103,18 @@ class HostedShard:
             token_memory=token_memory,
             tasks=self.tasks,
         )
+
+    def _engine(self, supervisor: Supervisor) -> Engine:
+        engine = Engine(
+            bus=self.bus,
+            view=self.view,
+            clock=self._clock,
+            settings=self.configuration.linked_alerting,
+            retention=self.configuration.storage.retention,
+            guard=supervisor.contain,
+        )
+        engine.watch_daemon(self._condition)
+        return engine
 
     def _metrics(self, registry: ShardRegistry) -> ShardMetrics:
         return ShardMetrics(
@@ -136,6 +144,7 @@ class HostedShard:
         return DaemonCondition(
             shard=self.name,
             overwritten=self.outputs.overwritten(),
+            ages_at=self._ages_at(),
             troubles=troubles if troubles is None or own is None else (*troubles, own),
         )
 
@@ -281,7 +290,7 @@ class HostedShard:
     async def _evaluate_all(self) -> None:
         while await self.engine.take_some():
             pass
-        await self.engine.store_position(at_once=True)
+        await self.engine.store_position()
 
     async def _finish(self, consumer: str, finishing: Coroutine[Any, Any, None]) -> None:
         """Wait for the end of the log within a bound; the rest is read after the next start."""

@@ -95,6 +95,11 @@ def connect_reading(path: Path) -> StoreConnection:
     return db
 
 
+def connect_readonly(path: Path) -> sqlite3.Connection:
+    """Open an existing file, of whatever application, and change nothing of it."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+
+
 def connect_idle(path: Path) -> sqlite3.Connection:
     """Open an existing file and keep its write-ahead log in being; closed by any thread.
 

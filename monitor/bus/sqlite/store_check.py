@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from monitor.bus.sqlite.location import locate
 from monitor.bus.sqlite.lock import holder_of
+from monitor.bus.sqlite.snapshot import StoreSnapshot, locate_readable
 from monitor.bus.sqlite.soundness import FoundDamage, examine
 from monitor.bus.sqlite.upgrade import APPLICATION_ID
 from monitor.model.errors import BusUnavailableError
@@ -22,23 +21,10 @@ class StoreCheck:
     """
 
     def __init__(self, store: Path) -> None:
-        self.store = locate(store)
-        if not self.store.exists():
-            raise BusUnavailableError(f"{self.store} does not exist: no daemon has made it yet")
-        if not os.access(self.store, os.R_OK):
-            raise BusUnavailableError(f"{self.store} may not be read: run this as its owner")
+        self.store = locate_readable(store)
         self.holder = holder_of(self.store)
         self.store_bytes = self.store.stat().st_size
-        # Without a write-ahead log nobody has it open, and no side files are to be made, which a
-        # daemon of another user could not open. With one, its changes belong to the store.
-        wal = self.store.with_name(f"{self.store.name}-wal")
-        mode = "mode=ro" if wal.exists() else "mode=ro&immutable=1"
-        self._db = sqlite3.connect(
-            f"{self.store.as_uri()}?{mode}",
-            uri=True,
-            isolation_level=None,
-            check_same_thread=False,
-        )
+        self._db = StoreSnapshot(self.store, check_same_thread=False).db
 
     def run(self, on_part: Callable[[str], None]) -> list[FoundDamage]:
         """Return what is wrong; ``on_part`` is called with the name of each part as it begins.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from contextlib import closing
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import structlog
 
-from monitor.bus.sqlite.connection import connect, is_damaged
+from monitor.bus.sqlite.connection import connect, connect_readonly, is_damaged
 from monitor.bus.sqlite.soundness import WAY_OUT, damaged, refuse_damaged_pages
 from monitor.model.errors import BusSchemaError, BusUnavailableError
 
@@ -56,7 +57,9 @@ def schema_files(folder: Traversable) -> dict[int, str]:
 
 
 def _open_and_upgrade(path: Path, files: dict[int, str]) -> None:
-    _refuse_strangers(path, newest=max(files))
+    # Read-only, so that somebody else's database is not even switched to another journal.
+    with closing(connect_readonly(path)) as db:
+        schema_of(db, path)
     db = connect(path)
     try:
         # First, because an upgrade would rewrite what can still be saved.
@@ -70,22 +73,22 @@ def _open_and_upgrade(path: Path, files: dict[int, str]) -> None:
         db.close()
 
 
-def _refuse_strangers(path: Path, *, newest: int) -> None:
-    # Read-only, so that somebody else's database is not even switched to another journal.
-    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
-    try:
-        tables = int(db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])
-        if tables and _number(db, "application_id") != APPLICATION_ID:
-            raise BusSchemaError(f"{path} is an SQLite database, but not a store of the monitor")
-        present = _number(db, "user_version")
-    finally:
-        db.close()
+def schema_of(db: sqlite3.Connection, path: Path) -> int:
+    """Return the schema of an open file, 0 where it is empty.
+
+    Raises:
+        BusSchemaError: it is newer than this version, or of another application.
+    """
+    tables = int(db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])
+    if tables and _number(db, "application_id") != APPLICATION_ID:
+        raise BusSchemaError(f"{path} is an SQLite database, but not a store of the monitor")
+    present, newest = _number(db, "user_version"), newest_schema()
     if present > newest:
-        problem = (
+        raise BusSchemaError(
             f"{path} was written by a newer version of the monitor: its schema is {present}, "
             f"this version knows up to {newest}"
         )
-        raise BusSchemaError(problem)
+    return present
 
 
 def _apply(db: sqlite3.Connection, version: int, sql: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -17,7 +16,7 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPEN
 
 from monitor.bus.contract import StoreStatus
 from monitor.model.errors import OutputUnavailableError
-from monitor.model.slices import in_slices
+from monitor.model.slices import in_slices, without_garbage_searches
 from monitor.outputs.metrics.daemon import DaemonCollector
 from monitor.outputs.metrics.exposition_cache import Encoder, texts_of
 from monitor.outputs.metrics.shard import ShardMetrics
@@ -139,11 +138,7 @@ class Exposition:
         content_type: str,
     ) -> bytes:
         is_openmetrics = content_type.startswith("application/openmetrics-text")
-        # A page makes some 50,000 objects without cycles, and all of them end with it. Each search
-        # for garbage among them would halt every thread for milliseconds.
-        is_collecting = gc.isenabled()
-        gc.disable()
-        try:
+        with without_garbage_searches():
             drawn = [
                 shard.draw(snapshot, encoder, is_openmetrics=is_openmetrics)
                 for shard, snapshot in snapshots.items()
@@ -154,9 +149,6 @@ class Exposition:
             # What is watched comes first: what the library writes ends an OpenMetrics page.
             rest = _Merged([self._registry, *(shard.registry for shard in snapshots)])
             return b"".join([*texts, encoder(rest)])
-        finally:
-            if is_collecting:
-                gc.enable()
 
 
 async def _gather(shards: Sequence[ShardMetrics]) -> dict[ShardMetrics, MetricsSnapshot]:

@@ -112,8 +112,7 @@ class ListedObjects:
     ) -> None:
         """Find out whether the list is whole, and remember what it shows. Durable on return.
 
-        ``asked`` is when the list was requested, monotonic.
-        ``remove`` takes what is not there any more. ``names`` are those of pipelines.
+        ``asked`` is when, monotonic. ``remove`` takes what is gone. ``names`` are of pipelines.
 
         Raises:
             DoubtedListError: it is not, or not all of what it lacks is verified yet.
@@ -159,8 +158,7 @@ class ListedObjects:
         except DoubtedListError:
             await self._keep((before | shown) - removed, known_owner, names, gone)
             raise
-        left = before - shown - removed
-        owner = known_owner if left else owner or known_owner
+        owner = (owner or known_owner) if before - shown <= removed else known_owner
         await self._keep((before | shown) - removed, owner, names, gone)
 
     async def _accept(self, missing: Collection[str], reason: str, remove: Remove) -> None:

@@ -32,6 +32,7 @@ log = structlog.get_logger()
 _CLOCK_SLACK = timedelta(seconds=5)
 # Clocks are corrected by less than this all the time.
 _CLOCK_STEP = timedelta(seconds=60)
+_DAY = timedelta(days=1)
 # A 5xx or a page of one operation shows little about the others: so many must fail in a row.
 _OPERATIONS_FOR_OUTAGE = 2
 # Stands among the polls for requests that got no answer and are tried again.
@@ -52,10 +53,7 @@ class ReachabilityJudge:
         self._released: set[str] = set()
         self.cut_off = WakeSignal(context.clock)  # for `Recovery`
         self._limitation: str | None = None
-        # The workspace's time when it was seen last, and the latest that was seen twice: one odd
-        # header shows nothing.
-        self._at: datetime | None = None
-        self._latest: datetime | None = None
+        self._latest: datetime | None = None  # that the workspace's clock has shown
         context.client.requester.on_silence(self.silence)
 
     def limited(self, reason: str | None) -> None:
@@ -187,15 +185,19 @@ class ReachabilityJudge:
     def _watch_clock(self) -> None:
         """Notice that the workspace's clock was set back, until it has passed its former time.
 
+        After a day the former time, unless it is the start of following, counts as none.
         Ends of now then sort before those of before. Behind the start of following a run that is
         first seen at its end is even taken for an old one, and emits no event.
         """
         context, now = self._context, self._context.clock.now()
         status, at = context.live_state.workspaces[context.name], context.client.workspace_now()
-        if status.followed_since is None or at is None:
+        if at is None:
             return
-        certain = min(at, self._at or at)
-        self._at, self._latest = at, max(certain, self._latest or certain)
+        context.live_state.limit_complete(context.name, at)
+        if status.followed_since is None:
+            return
+        is_past = status.clock_set_back is not None and now - status.clock_set_back.since >= _DAY
+        self._latest = at if is_past else max(at, self._latest or at)
         is_old = status.followed_since - at > _CLOCK_SLACK
         if not is_old and self._latest - at <= _CLOCK_STEP:
             if status.clock_set_back is not None:
@@ -239,7 +241,7 @@ class ReachabilityJudge:
             is_remembered=False,
             reason=self._reason(),
             paused_until=self._paused_until(outage, now),
-            clock_skew_seconds=context.client.requester.clock_skew_seconds,
+            clock_skew_seconds=context.client.requester.time.skew_seconds,
             budgets=context.client.requester.budgets(),
         )
 

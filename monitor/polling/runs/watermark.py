@@ -59,7 +59,12 @@ class Watermark:
         if self._at is not None and at < self._at and self._began is not None:
             # The workspace's clock was set back. What was written since the last complete poll
             # carries stamps of the new time, which lie before the old watermark: unseen so far.
-            at -= timedelta(seconds=self._began - (before if before is not None else self._began))
+            # Polls that came to their end before that was believed requested by the former time.
+            set_ = self._context.client.requester.time.last_set
+            before = self._began if before is None else before
+            if set_ is not None and set_.noticed >= before:
+                before = min(before, set_.after)
+            at -= timedelta(seconds=self._began - before)
         await self._store(at)
 
     async def move_back(self, at: datetime | None) -> None:

@@ -18,8 +18,9 @@ from monitor.web.http.json_answers import answer_bytes
 from monitor.web.http.problems import Handler, ProblemDetails
 from monitor.web.http.queries import parse_query
 from monitor.web.http.request_parsing import SHOWN, one_line, unknown
-from monitor.web.views.overview.pipeline_index import PipelineIndex
-from monitor.web.views.overview.pipeline_states import PipelineCondition
+from monitor.web.views.overview.overview import Overview
+from monitor.web.views.overview.pipeline_rows import PipelineCondition
+from monitor.web.views.overview.recent_overview import RecentOverview
 from monitor.web.views.overview.unseen import why_unseen
 from monitor.web.views.sources import ViewSources
 
@@ -76,12 +77,11 @@ class PipelineBadgeQuery(Struct, frozen=True, kw_only=True):
 
 
 class Badges:
-    """Draws badges from the index of pipelines."""
+    """Draws badges from the overview."""
 
-    def __init__(self, sources: ViewSources, index: PipelineIndex) -> None:
-        self._live = sources.live
-        self._alerting = sources.alerting
-        self._index = index
+    def __init__(self, sources: ViewSources, recent: RecentOverview) -> None:
+        self._sources = sources
+        self._recent = recent
 
     def routes(self) -> tuple[RawRoute, RawRoute]:
         return (
@@ -103,13 +103,16 @@ class Badges:
 
     async def _of_workspace(self, request: web.Request) -> web.Response:
         query = parse_query(WorkspaceBadgeQuery, request.match_info, request.query.items())
-        names = [status.workspace for status in self._live.workspaces()]
+        names = [status.workspace for status in self._sources.live.workspaces()]
         if query.workspace not in names:
             raise ProblemDetails(404, f"workspace: {unknown(query.workspace, names)}")
-        await self._index.refresh()
-        troubled = [*self._troubled(query.workspace), *self._beside(query.workspace)]
+        overview = await self._recent.get()
+        troubled = [
+            *_troubled(overview, query.workspace),
+            *self._beside(overview, query.workspace),
+        ]
         healthy, new = (
-            self._index.count(state, query.workspace)
+            overview.count(state, query.workspace)
             for state in (PipelineCondition.HEALTHY, PipelineCondition.NEW)
         )
         if troubled:
@@ -122,38 +125,39 @@ class Badges:
             words, color = "no run yet" if new else "no pipelines", _GREY
         return await _answer(request, query.workspace, words, color)
 
-    def _troubled(self, workspace: str) -> list[tuple[str, str]]:
-        """Return how many pipelines are not well, in words, and their colours."""
-        counts = {state: self._index.count(state, workspace) for state in _TROUBLED}
-        return [
-            (f"{count} {_SHOWN_AS[state][0]}", _SHOWN_AS[state][1])
-            for state, count in counts.items()
-            if count
-        ]
-
-    def _beside(self, workspace: str) -> Iterator[tuple[str, str]]:
+    def _beside(self, overview: Overview, workspace: str) -> Iterator[tuple[str, str]]:
         """Yield in words, with colours, why a workspace of healthy pipelines may not be well."""
-        alerts = [alert for alert in self._index.other_alerts() if alert.workspace == workspace]
+        alerts = [alert for alert in overview.other_alerts if alert.workspace == workspace]
         if alerts:
             is_critical = any(alert.severity is Severity.CRITICAL for alert in alerts)
             words = "1 other alert" if len(alerts) == 1 else f"{len(alerts)} other alerts"
             yield words, _RED if is_critical else _BROWN
-        status = self._live.workspace(workspace)
-        is_counted = self._index.count(PipelineCondition.UNKNOWN, workspace) > 0
-        is_seen = status is None or why_unseen(self._live, self._index, status) is None
+        status = self._sources.live.workspace(workspace)
+        is_counted = overview.count(PipelineCondition.UNKNOWN, workspace) > 0
+        is_seen = status is None or why_unseen(self._sources.live, overview, status) is None
         if not is_seen and not is_counted:
             yield "not wholly seen", _GREY
-        if self._alerting.snapshot().failing_rules:
+        if self._sources.alerting.snapshot().failing_rules:
             yield "not all rules evaluated", _GREY
 
     async def _of_pipeline(self, request: web.Request) -> web.Response:
         query = parse_query(PipelineBadgeQuery, request.match_info, request.query.items())
-        await self._index.refresh()
-        row = self._index.get((query.workspace, query.kind, query.pipeline_id))
+        overview = await self._recent.get()
+        row = overview.rows.get((query.workspace, query.kind, query.pipeline_id))
         if row is None:
             shown = one_line(query.pipeline_id[:SHOWN])
             raise ProblemDetails(404, f"{query.kind} {shown!r} is not known")
         return await _answer(request, row.label, *_SHOWN_AS[row.state])
+
+
+def _troubled(overview: Overview, workspace: str) -> list[tuple[str, str]]:
+    """Return how many pipelines are not well, in words, and their colours."""
+    counts = {state: overview.count(state, workspace) for state in _TROUBLED}
+    return [
+        (f"{count} {_SHOWN_AS[state][0]}", _SHOWN_AS[state][1])
+        for state, count in counts.items()
+        if count
+    ]
 
 
 def _route(name: str, summary: str, api: str, query: type[Struct], serve: Handler) -> RawRoute:

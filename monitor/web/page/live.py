@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from aiohttp import hdrs, web
 
@@ -28,8 +28,10 @@ class LivePages:
     must not slow down what they show.
     """
 
-    def __init__(self, *, clock: Clock) -> None:
+    def __init__(self, *, clock: Clock, kept_seconds: Callable[[], float]) -> None:
+        """``kept_seconds``: how long pages still get what was computed before a change."""
         self._clock = clock
+        self._kept_seconds = kept_seconds
         self._has_news = asyncio.Event()
         self._changed = asyncio.Event()
         self._open: dict[asyncio.Task[None], str] = {}  # each with its source
@@ -46,6 +48,8 @@ class LivePages:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LONGEST_SECONDS):
                     await self._has_news.wait()
+                # Whoever asked again sooner would see the state before the change.
+                await self._clock.sleep(self._kept_seconds())
             self._has_news.clear()
             self.touch()
             wait = _SHORTEST_SECONDS + _SECONDS_OF_A_PAGE * len(self._open)

@@ -14,11 +14,9 @@ from monitor.web.views.daemon.store import store_view
 from monitor.web.views.daemon.traffic import budgets_view, callbacks_view, polls_view
 from monitor.web.views.daemon.workspaces import workspace_details_view, workspaces_view
 from monitor.web.views.events import events_view, log_view
-from monitor.web.views.log_follower import LogFollower
 from monitor.web.views.overview.attention import attention_view
-from monitor.web.views.overview.pipeline_index import PipelineIndex
 from monitor.web.views.overview.pipeline_list import pipelines_view
-from monitor.web.views.overview.run_strips import RunStrips
+from monitor.web.views.overview.recent_overview import RecentOverview
 from monitor.web.views.overview.running import running_view
 from monitor.web.views.overview.status import status_view
 from monitor.web.views.overview.trouble import trouble_view
@@ -32,20 +30,18 @@ from monitor.web.views.view import View, WebPage
 class AllViews:
     """The pages in the order of the menu, and what is served as JSON only."""
 
-    def __init__(self, sources: ViewSources, follower: LogFollower) -> None:
-        index, strips = PipelineIndex(sources), RunStrips(sources.runs, clock=sources.clock)
-        follower.add(strips.on_events, on_begin=strips.forget)
-        self.index = index
-        self.status: View = status_view(sources, index)
+    def __init__(self, sources: ViewSources) -> None:
+        self.overview = recent = RecentOverview(sources)
+        self.status: View = status_view(sources, recent)
         self.pages: tuple[WebPage, ...] = (
             WebPage(
                 path="/",
                 title="Overview",
                 boxes=(
-                    trouble_view(sources, index),
-                    attention_view(sources, index),
-                    running_view(sources, index, strips),
-                    pipelines_view(sources, index, strips),
+                    trouble_view(sources, recent),
+                    attention_view(sources, recent),
+                    running_view(sources, recent),
+                    pipelines_view(sources, recent),
                 ),
                 in_menu="Overview",
                 styles=("overview.css",),
@@ -54,7 +50,6 @@ class AllViews:
             *alert_pages(sources),
             *_pages_of_the_daemon(sources),
         )
-        self.followed = follower
         self.others: tuple[View, ...] = (
             silence_preview_view(sources),
             schedules_view(sources),

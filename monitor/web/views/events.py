@@ -105,8 +105,8 @@ class EventReader:
     """Reads the log, a bounded stretch for each request."""
 
     def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
         self._log = sources.log
-        self._live = sources.live
         self.positions = LogPositions(sources.log, clock=sources.clock)
 
     async def cloud_events(self, query: EventsQuery) -> EventPage:
@@ -121,7 +121,7 @@ class EventReader:
         while len(page) < query.limit and scanned < SCANNED and not is_end:
             batch = await self._log.events(position.by_shard, limit=_BATCH)
             is_end = not batch
-            async for recorded in in_slices(batch):
+            for recorded in batch:
                 scanned += 1
                 is_behind = position.includes(recorded)
                 if self.positions.is_complete(recorded):
@@ -153,7 +153,7 @@ class EventReader:
 
     def refuse_unknown(self, query: EventSelection) -> None:
         """Raise a problem if the filter names a workspace that is not known."""
-        names = [status.workspace for status in self._live.workspaces()]
+        names = [status.workspace for status in self._sources.live.workspaces()]
         refuse_unknown(query.workspace, names)
 
     async def _begin(self, query: EventsQuery) -> LogPosition:

@@ -21,33 +21,24 @@ _FOLLOWED_SECONDS = 60.0  # after the last request
 _RETRY_SECONDS = 1.0  # where the store does not answer
 _BEGIN_SECONDS = 0.5  # that a request waits for the store
 
-OnEvents = Callable[[Sequence[Event]], None]
-
 
 class LogFollower:
-    """Hands new events to its listeners. Nothing is kept: what was missed is read from the store.
+    """Hands new events to its listener, which only marks that something has changed."""
 
-    A listener returns within a fraction of a millisecond, and only marks what has changed.
-    """
-
-    def __init__(self, log: StoredLog, *, clock: Clock) -> None:
+    def __init__(
+        self, log: StoredLog, on_events: Callable[[Sequence[Event]], None], *, clock: Clock
+    ) -> None:
         self._log = log
+        self._on_events = on_events
         self._clock = clock
-        self._listeners: list[OnEvents] = []
-        self._on_begin: list[Callable[[], None]] = []
         self._requested_at = float("-inf")  # monotonic
         self._is_requested = asyncio.Event()
         self._follows = asyncio.Event()
 
-    def add(self, listener: OnEvents, *, on_begin: Callable[[], None] = lambda: None) -> None:
-        """Call ``listener`` with every event, and ``on_begin`` where some may have been missed."""
-        self._listeners.append(listener)
-        self._on_begin.append(on_begin)
-
     async def request(self) -> None:
-        """Follow for a while. What is read behind this, its listeners learn the changes of.
+        """Follow for a while. What is read behind this, its listener learns the changes of.
 
-        Where the store does not answer soon, they will have missed some when following begins.
+        Where the store does not answer soon, it misses those until following begins.
         """
         self._requested_at = self._clock.monotonic()
         self._is_requested.set()
@@ -69,8 +60,6 @@ class LogFollower:
                 self._follows.clear()
 
     async def _follow(self, positions: dict[str, int]) -> None:
-        for begin in self._on_begin:
-            begin()
         self._follows.set()
         while self._clock.monotonic() - self._requested_at < _FOLLOWED_SECONDS:
             if not await self._log.wait(positions, timeout_seconds=_WAIT_SECONDS):
@@ -79,7 +68,5 @@ class LogFollower:
             if not recorded:
                 continue
             positions |= {entry.shard: entry.position for entry in recorded}
-            events = [entry.event for entry in recorded]
-            for listener in self._listeners:
-                listener(events)
+            self._on_events([entry.event for entry in recorded])
         self._is_requested.clear()

@@ -14,11 +14,11 @@ from monitor.bus.shards import ClusterStatus
 from monitor.model.alert_texts import with_texts
 from monitor.model.alerts import Alert
 from monitor.model.clock import Clock
-from monitor.tracking.live_state import LiveStateView
 from monitor.web.daemon_status import ReadDaemonStatus
 from monitor.web.health import Check, ClusterProblems
 from monitor.web.requests import AlertingRequests
 from monitor.web.settings import ServerSettings
+from monitor.web.shown_live_state import ShownLiveState
 from monitor.web.shown_shards import ShardDirectory
 
 
@@ -29,7 +29,7 @@ class ViewSources:
     shards: ShardDirectory
     runs: StoredRuns
     log: StoredLog
-    live: LiveStateView
+    live_state: Callable[[], ShownLiveState]
     clock: Clock
     settings: ServerSettings
     checks: Callable[[], Mapping[str, Check]]
@@ -38,6 +38,11 @@ class ViewSources:
     cluster: Callable[[], Awaitable[ClusterStatus | None]]
     cluster_problems: Callable[[], ClusterProblems]
     is_shared: bool  # other daemons may share the store
+
+    @property
+    def live(self) -> ShownLiveState:
+        """The live state of now; with one shard that shard's own."""
+        return self.live_state()
 
     def time_of(self, alert: Alert) -> datetime:
         """Return the present by the clock of what an alert is about."""

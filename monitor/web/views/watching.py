@@ -9,7 +9,8 @@ from msgspec import Struct
 from monitor.alerting.explain.never_shown import why_limited, why_never
 from monitor.model.live_state import Reachability, WorkspaceStatus
 from monitor.model.runs import RunKind
-from monitor.tracking.live_state import WATCHED_BY, LiveStateView
+from monitor.tracking.live_state import WATCHED_BY
+from monitor.web.shown_live_state import ShownLiveState
 
 PROGRESS = "progress_of_job_group"
 
@@ -21,7 +22,7 @@ class Unwatched(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-def unwatched(live: LiveStateView, status: WorkspaceStatus) -> tuple[Unwatched, ...]:
+def unwatched(live: ShownLiveState, status: WorkspaceStatus) -> tuple[Unwatched, ...]:
     """Return what is not watched of a workspace now, for whatever reason."""
     reasons = {what: why_not_watched(live, status, what) for what in WATCHED_BY}
     return tuple(
@@ -57,7 +58,7 @@ def _such_as(count: int, ids: Sequence[str]) -> str:
     return f"{count:,} runs, such as {' and '.join(ids[:2])}"
 
 
-def why_not_watched(live: LiveStateView, status: WorkspaceStatus, what: str) -> str | None:
+def why_not_watched(live: ShownLiveState, status: WorkspaceStatus, what: str) -> str | None:
     """Return why nothing new is seen of a kind of run, or of `SCHEDULES`; None while it is."""
     return live.why_unwatched(status.workspace, what) or _why_never(status, what)
 

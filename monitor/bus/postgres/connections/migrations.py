@@ -23,7 +23,6 @@ from monitor.model.errors import BusSchemaError, BusUnavailableError, Configurat
 log = structlog.get_logger()
 
 APPLICATION = "dataprep-monitor"
-UNFINISHED = f"{APPLICATION}: unfinished transfer"  # until everything is there
 _FILE_NAME = re.compile(r"(\d{4})_\w+\.sql")
 _HEADER = re.compile(r"-- works with: (\d+)\n")
 LOCK = 6_711_446  # of this database; any number that no other application uses
@@ -176,11 +175,6 @@ async def _version(connection: Connection, name: str, *, newest: int) -> int:
         rows = await connection.fetch("SELECT version, works_with FROM schema_version")
     except asyncpg.InsufficientPrivilegeError as exc:
         raise ConfigurationError(f"storage.url: {name}: {reason_of(exc)}") from exc
-    if application == UNFINISHED:
-        raise ConfigurationError(
-            f"storage.url: {name} is filled by a transfer that has not ended; repeat store "
-            "migrate, or name another database"
-        )
     if application != APPLICATION:
         await _refuse_strangers(connection, name)
     present = max((row["version"] for row in rows), default=0)

@@ -170,8 +170,8 @@ async def _problem(connection: Connection, daemon_id: str, change: _WorkspaceCha
     if stored.shard != configured.shard:
         return (
             f"workspaces.{name}.shard: is {configured.shard!r}, and the workspace is stored in "
-            f"shard {stored.shard!r}; set that, or end the daemons and run dataprep-monitor store "
-            f"move {name} --to {configured.shard}"
+            f"shard {stored.shard!r}; set that, or end the daemons, export the store, and import "
+            "it into an empty database with dataprep-monitor store"
         )
     other = await connection.fetchrow(_WHO_DEFINES, daemon_id, configured.shard)
     if other is not None:

@@ -203,3 +203,9 @@ def silence_path(alert: Alert) -> str:
 
 def acknowledge_path(alert: Alert) -> str:
     return f"/alerts/{quote(alert.fingerprint, safe='')}/acknowledge"
+
+
+def suppressors(known: Iterable[Alert], alerts: Iterable[Alert]) -> list[Alert]:
+    """Return those of the known alerts that suppress some of these."""
+    wanted = {by.partition(":")[2] for alert in alerts for by in alert.muted_by}
+    return [alert for alert in known if alert.fingerprint in wanted] if wanted else []

@@ -24,7 +24,7 @@ from monitor.web.http.cursors import cursor_behind, read_cursor
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import refuse_unknown, unknown
 from monitor.web.views.alerts.alert_models import AlertView, alert_view
-from monitor.web.views.alerts.alert_words import AlertNames
+from monitor.web.views.alerts.alert_words import AlertNames, suppressors
 from monitor.web.views.runs.run_list import since_of
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
@@ -99,7 +99,7 @@ class AlertsReader:
             self._refuse_unknown_rule(query, snapshot)
         page = shown[: query.limit]
         names = AlertNames(
-            await suppressors(snapshot, page), snapshot.silences, read_at=self._sources.time_of
+            suppressors(snapshot.alerts, page), snapshot.silences, read_at=self._sources.time_of
         )
         notified = await self._sources.alerting.notifications(page)
         now = self._sources.clock.now()
@@ -180,14 +180,6 @@ async def _open(
 async def worst_first(alerts: Sequence[Alert]) -> list[Alert]:
     """Return firing alerts before others, then by severity, then the newest first."""
     return await sorted_in_slices(alerts, key=_rank)
-
-
-async def suppressors(snapshot: AlertingSnapshot, alerts: Sequence[Alert]) -> list[Alert]:
-    """Return the alerts that suppress some of these."""
-    wanted = {by.partition(":")[2] for alert in alerts for by in alert.muted_by}
-    if not wanted:
-        return []
-    return [alert async for alert in in_slices(snapshot.alerts) if alert.fingerprint in wanted]
 
 
 def _fits(alert: Alert, query: AlertsQuery) -> bool:

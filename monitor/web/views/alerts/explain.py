@@ -39,7 +39,7 @@ class ExplainReader:
     def __init__(self, sources: ViewSources) -> None:
         self._sources = sources
         self._alerting = sources.alerting
-        self._names = ExplainedNames(sources.alerting, view=sources.live, stored=sources.runs)
+        self._names = ExplainedNames(sources)
 
     async def read(self, query: ExplainQuery) -> Explanation:
         """Return the answer to a query.

@@ -7,14 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from monitor.bus.contract import StoredRuns
 from monitor.model.live_state import NamedPipeline
 from monitor.model.runs import PipelineKind, RunKey, RunKind
 from monitor.model.suggestions import did_you_mean
-from monitor.tracking.live_state import LiveStateView
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line, refuse_unknown
-from monitor.web.requests import AlertingRequests
+from monitor.web.views.sources import ViewSources
 
 _NEAREST = 3
 _CHOICES = 10  # names that fit into a line
@@ -33,12 +31,8 @@ class ExplainedThing(Struct, frozen=True):
 class ExplainedNames:
     """Looks names up among alerts, known pipelines and stored runs."""
 
-    def __init__(
-        self, requests: AlertingRequests, *, view: LiveStateView, stored: StoredRuns
-    ) -> None:
-        self._requests = requests
-        self._view = view
-        self._stored = stored
+    def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
 
     async def find(self, text: str, workspace: str | None) -> ExplainedThing:
         """Return what a text names in any of its forms.
@@ -60,7 +54,7 @@ class ExplainedNames:
         found += await self._runs(text, RunKind, names)
         if not found:
             refuse_unknown(workspace, self._workspaces(None))
-            alerts = [alert.fingerprint for alert in self._requests.snapshot().alerts]
+            alerts = [alert.fingerprint for alert in self._sources.alerting.snapshot().alerts]
             raise ProblemDetails(
                 404,
                 f"{_shown(text)} is not known: searched the fingerprints of "
@@ -119,26 +113,28 @@ class ExplainedNames:
     def _workspaces(self, workspace: str | None) -> list[str]:
         if workspace is not None:
             return [workspace]
-        return [status.workspace for status in self._view.workspaces()]
+        return [status.workspace for status in self._sources.live.workspaces()]
 
     def _pipelines(self, workspace: str | None) -> list[NamedPipeline]:
         return [
             pipeline
-            for pipeline in self._view.pipelines()
+            for pipeline in self._sources.live.pipelines()
             if workspace in (None, pipeline.workspace)
         ]
 
     def _alerts(self, text: str) -> list[ExplainedThing]:
         """Return the alert of a fingerprint, which may follow the rule's name as in topics."""
         key = text.rpartition("/")[2]
-        is_known = any(alert.fingerprint == key for alert in self._requests.snapshot().alerts)
-        return [ExplainedThing(key)] if is_known or self._requests.ended(key) else []
+        is_known = any(
+            alert.fingerprint == key for alert in self._sources.alerting.snapshot().alerts
+        )
+        return [ExplainedThing(key)] if is_known or self._sources.alerting.ended(key) else []
 
     async def _runs(
         self, text: str, kinds: Iterable[RunKind], workspaces: Iterable[str]
     ) -> list[ExplainedThing]:
         keys = [RunKey(name, kind, text) for name in workspaces for kind in kinds]
-        stored = await self._stored.runs(keys)
+        stored = await self._sources.runs.runs(keys)
         return [ExplainedThing(key.id, key.kind, key.workspace) for key in keys if key in stored]
 
 

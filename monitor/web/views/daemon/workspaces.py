@@ -120,21 +120,20 @@ class WorkspacesReader:
 
     def __init__(self, sources: ViewSources) -> None:
         self._sources = sources
-        self._live = sources.live
 
     async def list(self, _: WorkspacesQuery) -> WorkspaceList:
-        statuses = self._live.workspaces()
+        statuses = self._sources.live.workspaces()
         active = await self._active_in(statuses)
         return WorkspaceList(data=tuple(self._view(status, active) for status in statuses))
 
     async def details(self, query: WorkspaceQuery) -> WorkspaceDetails:
-        status = self._live.workspace(query.workspace)
+        status = self._sources.live.workspace(query.workspace)
         if status is None:
-            names = [status.workspace for status in self._live.workspaces()]
+            names = [status.workspace for status in self._sources.live.workspaces()]
             raise ProblemDetails(404, f"workspace: {unknown(query.workspace, names)}")
         active = await self._active_in([status], query.workspace)
         kinds: Counter[PipelineKind] = Counter()
-        async for pipeline in in_slices(self._live.pipelines()):
+        async for pipeline in in_slices(self._sources.live.pipelines()):
             kinds[pipeline.kind] += pipeline.workspace == query.workspace
         inventory, now = status.inventory, self._sources.clock.now()
         return WorkspaceDetails(
@@ -161,7 +160,7 @@ class WorkspacesReader:
     ) -> Mapping[str, _Active]:
         """Return what is active in each of these workspaces; ``workspace``: only there."""
         found = {status.workspace: _Active(status=status) for status in statuses}
-        async for active in in_slices(self._live.active_runs(workspace)):
+        async for active in in_slices(self._sources.live.active_runs(workspace)):
             if (own := found.get(active.run.key.workspace)) is not None:
                 own.runs += 1
                 if (why := why_no_progress(active.run, own.status)) is not None:
@@ -174,11 +173,11 @@ class WorkspacesReader:
             status,
             active_runs=own.runs,
             unwatched=(
-                *unwatched(self._live, status),
+                *unwatched(self._sources.live, status),
                 *unlisted(status),
                 *without_progress(own.without_progress),
             ),
-            reading=self._live.first_reads(status.workspace),
+            reading=self._sources.live.first_reads(status.workspace),
             mirrored=self._sources.shards.mirrored_of(status.workspace),
         )
 

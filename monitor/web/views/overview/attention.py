@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from operator import is_
 from types import MappingProxyType
 from typing import Annotated
 
@@ -15,18 +15,17 @@ from monitor.model.alerts import (
     BRIDGE,
     Acknowledgement,
     Alert,
-    AlertingSnapshot,
     AlertState,
     Severity,
 )
 from monitor.model.notifying import NotificationStatus
 from monitor.model.runs import PipelineKind, RunKey, RunKind, RunState
-from monitor.model.slices import in_slices, sorted_in_slices
+from monitor.model.slices import in_slices
 from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views.alerts import alert_words
 from monitor.web.views.alerts.alert_words import AlertNames
-from monitor.web.views.alerts.alerts import suppressors
-from monitor.web.views.overview.pipeline_index import PipelineIndex
+from monitor.web.views.overview.pipeline_rows import is_firing
+from monitor.web.views.overview.recent_overview import RecentOverview, computed
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 from monitor.web.views.view_models import is_reason_read, reason_of_run
@@ -99,19 +98,18 @@ class Attention(Struct, frozen=True, kw_only=True):
 
 
 class AttentionReader:
-    """Groups the open alerts; again only when one of them has changed."""
+    """Groups the open alerts of now, so that whoever acknowledges one sees that at once."""
 
-    def __init__(self, sources: ViewSources, index: PipelineIndex) -> None:
+    def __init__(self, sources: ViewSources, recent: RecentOverview) -> None:
         self._sources = sources
-        self._index = index
-        self._grouped: tuple[tuple[Alert, ...], list[list[Alert]], list[Alert]] = ((), [], [])
+        self._recent = recent
 
     async def read(self, query: AttentionQuery) -> Attention:
-        await self._index.refresh()
+        overview = await self._recent.get()
         live, snapshot = self._sources.live, self._sources.alerting.snapshot()
         if query.workspace not in (None, BRIDGE):
             refuse_unknown(query.workspace, [status.workspace for status in live.workspaces()])
-        groups, pending = await self._groups(snapshot)
+        groups, pending = await computed(len(snapshot.alerts), _open_alerts, snapshot.alerts)
         if query.workspace is not None:
             groups = [group for group in groups if group[0].workspace == query.workspace]
             pending = [alert for alert in pending if alert.workspace == query.workspace]
@@ -119,7 +117,9 @@ class AttentionReader:
         shown = groups[query.skip : end]
         alerts = [*itertools.chain(*shown), *pending[:_PENDING]]
         names = AlertNames(
-            await suppressors(snapshot, alerts), snapshot.silences, read_at=self._sources.time_of
+            alert_words.suppressors(snapshot.alerts, alerts),
+            snapshot.silences,
+            read_at=self._sources.time_of,
         )
         notified = await self._sources.alerting.notifications(alerts)
         found = {alert.fingerprint: said for alert, said in zip(alerts, notified, strict=True)}
@@ -130,7 +130,7 @@ class AttentionReader:
             total=len(groups),
             firing=sum(map(len, groups)),
             pending=len(pending),
-            unreported=self._index.unreported,
+            unreported=overview.unreported,
             pending_alerts=tuple([words.alert(alert) for alert in pending[:_PENDING]]),
             rules=len(snapshot.rules),
         )
@@ -139,26 +139,6 @@ class AttentionReader:
         """Return the runs of those that fired without a reason: it may have been read since."""
         keys = {alert.run for alert in alerts if alert.run is not None and _lacks_reason(alert)}
         return await self._sources.runs.runs(keys) if keys else {}
-
-    async def _groups(self, snapshot: AlertingSnapshot) -> tuple[list[list[Alert]], list[Alert]]:
-        alerts, groups, pending = self._grouped
-        if alerts is snapshot.alerts or (
-            len(alerts) == len(snapshot.alerts) and all(map(is_, alerts, snapshot.alerts))
-        ):
-            return groups, pending
-        by_subject: dict[_Subject, list[Alert]] = {}
-        pending = []
-        async for alert in in_slices(snapshot.alerts):
-            if alert.state is AlertState.FIRING:
-                by_subject.setdefault(_subject_of(alert), []).append(alert)
-            elif alert.state is AlertState.PENDING:
-                pending.append(alert)
-        async for group in in_slices(list(by_subject.values())):
-            group.sort(key=_worst_first)
-        groups = await sorted_in_slices(list(by_subject.values()), key=_worst_group_first)
-        pending = await sorted_in_slices(pending, key=_worst_first)
-        self._grouped = snapshot.alerts, groups, pending
-        return groups, pending
 
 
 class _Words:
@@ -220,6 +200,18 @@ class _Words:
         )
 
 
+def _open_alerts(alerts: Iterable[Alert]) -> tuple[list[list[Alert]], list[Alert]]:
+    """Return the firing alerts by what they are about, and the pending ones; the worst first."""
+    groups: defaultdict[_Subject, list[Alert]] = defaultdict(list)
+    pending: list[Alert] = []
+    for alert in sorted(alerts, key=_worst_first):
+        if is_firing(alert):
+            groups[_subject_of(alert)].append(alert)
+        elif alert.state is AlertState.PENDING:
+            pending.append(alert)
+    return list(groups.values()), pending
+
+
 def _lacks_reason(alert: Alert) -> bool:
     return "error" in alert.facts and not alert.facts["error"]
 
@@ -239,16 +231,12 @@ def _worst_first(alert: Alert) -> tuple[bool, int, float]:
     return _is_quiet(alert), _BADNESS[alert.severity], -alert.starts_at.timestamp()
 
 
-def _worst_group_first(alerts: list[Alert]) -> tuple[bool, int, float]:
-    return _worst_first(alerts[0])
-
-
-def attention_view(sources: ViewSources, index: PipelineIndex) -> View:
+def attention_view(sources: ViewSources, recent: RecentOverview) -> View:
     return View(
         name="attention",
         summary="Open alerts by pipeline, the worst first.",
         api="/api/v1/attention",
         query=AttentionQuery,
         answer=Attention,
-        read=AttentionReader(sources, index).read,
+        read=AttentionReader(sources, recent).read,
     )

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
 
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import Alert, AlertState, PastQuery
-from monitor.model.slices import in_slices
-from monitor.web.views.overview.pipeline_index import PipelineIndex
-from monitor.web.views.overview.pipeline_rows import PipelineKey, key_of_alert
+from monitor.web.views.overview.pipeline_rows import PipelineKey, PipelineRow, key_of_alert
+from monitor.web.views.overview.recent_overview import computed
 from monitor.web.views.sources import ViewSources
 
 _MOST = 10_000  # ended alerts
-# The snapshot of alerting, which the index follows, shows each ended alert for an hour.
+# The snapshot of alerting, which rows are made of, shows each ended alert for an hour.
 _READ_AGAIN_SECONDS = 900.0
 # An alert ends as of the start that ends it. This early it came in time, and was only seen late.
 _IN_TIME = timedelta(minutes=1)
-
-_AlertId = tuple[str, datetime]
 
 
 class MissedStart(Struct, frozen=True, kw_only=True):
@@ -36,37 +33,40 @@ class MissedStart(Struct, frozen=True, kw_only=True):
 class MissedStarts:
     """Keeps what ended alerts tell, and reads it again now and then."""
 
-    def __init__(self, sources: ViewSources, index: PipelineIndex) -> None:
+    def __init__(self, sources: ViewSources) -> None:
         self._sources = sources
-        self._index = index
         self._lock = asyncio.Lock()
         self._read_at: float | None = None
-        self._ended: dict[PipelineKey, dict[_AlertId, Alert]] = {}
+        self._ended: Mapping[PipelineKey | None, Sequence[Alert]] = {}
 
-    async def get(self, keys: Iterable[PipelineKey]) -> dict[PipelineKey, tuple[MissedStart, ...]]:
+    async def get(self, rows: Iterable[PipelineRow]) -> dict[PipelineKey, tuple[MissedStart, ...]]:
         """Return the missed starts of each pipeline, oldest first."""
         async with self._lock:
             await self._read_again()
-        return {key: self._of(key) for key in keys}
-
-    def _of(self, key: PipelineKey) -> tuple[MissedStart, ...]:
-        alerts = dict(self._ended.get(key, {}))
-        alerts |= {_id_of(alert): alert for alert in self._index.missed_alerts(key)}
-        missed = filter(_was_missed, alerts.values())
-        return tuple(map(_missed_start, sorted(missed, key=_starts_at)))
+        return {row.key: _missed(row, self._ended.get(row.key, ())) for row in rows}
 
     async def _read_again(self) -> None:
         now = self._sources.clock.monotonic()
         if self._read_at is not None and now - self._read_at < _READ_AGAIN_SECONDS:
             return
         query = PastQuery(rule_kind=RuleKind.SCHEDULE_MISSED, limit=_MOST)
-        ended: defaultdict[PipelineKey, dict[_AlertId, Alert]] = defaultdict(dict)
-        async for alert in in_slices(await self._sources.alerting.past(query)):
-            key = key_of_alert(alert)
-            # One that ended before its grace was over was never missed.
-            if key is not None and alert.state is AlertState.RESOLVED:
-                ended[key][_id_of(alert)] = alert
-        self._read_at, self._ended = now, dict(ended)
+        past = await self._sources.alerting.past(query)
+        self._read_at, self._ended = now, await computed(len(past), _by_pipeline, past)
+
+
+def _by_pipeline(past: Iterable[Alert]) -> dict[PipelineKey | None, list[Alert]]:
+    ended: defaultdict[PipelineKey | None, list[Alert]] = defaultdict(list)
+    for alert in past:
+        # One that ended before its grace was over was never missed.
+        if alert.state is AlertState.RESOLVED:
+            ended[key_of_alert(alert)].append(alert)
+    return dict(ended)
+
+
+def _missed(row: PipelineRow, ended: Iterable[Alert]) -> tuple[MissedStart, ...]:
+    alerts = {(alert.fingerprint, alert.starts_at): alert for alert in (*ended, *row.missed_alerts)}
+    missed = filter(_was_missed, alerts.values())
+    return tuple(map(_missed_start, sorted(missed, key=_starts_at)))
 
 
 def _missed_start(alert: Alert) -> MissedStart:
@@ -80,10 +80,6 @@ def _missed_start(alert: Alert) -> MissedStart:
 
 def _was_missed(alert: Alert) -> bool:
     return alert.ends_at is None or alert.ends_at - alert.starts_at > _IN_TIME
-
-
-def _id_of(alert: Alert) -> _AlertId:
-    return alert.fingerprint, alert.starts_at
 
 
 def _starts_at(alert: Alert) -> datetime:

@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from monitor.model.alerts import LearnedLimit, PipelineOfKind
+from monitor.model.alerts import PipelineOfKind
 from monitor.model.live_state import Reachability
-from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
-from monitor.model.slices import in_slices
+from monitor.model.runs import PipelineKind, RunKind, Status
 from monitor.web.http.cursors import cursor_behind, read_cursor
 from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views.overview.missed_starts import MissedStart, MissedStarts
-from monitor.web.views.overview.pipeline_index import PipelineIndex
+from monitor.web.views.overview.overview import Overview
 from monitor.web.views.overview.pipeline_rows import (
-    RUN_KINDS,
-    OrderKey,
+    PipelineCondition,
     PipelineRow,
     PipelineSort,
-    pipeline_of,
+    RunCell,
+    order_key,
 )
-from monitor.web.views.overview.pipeline_states import PipelineCondition
-from monitor.web.views.overview.run_strips import RunCell, RunStrips, success_ratio, usual_seconds
+from monitor.web.views.overview.recent_overview import RecentOverview, computed
+from monitor.web.views.overview.run_strips import (
+    ITEMS_OF_A_STRIP,
+    strips_of,
+    success_ratio,
+    usual_seconds,
+)
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
-_FILTERED_AT_ONCE = 400  # rows
-_MOST_CHOICES = 100
-_MOST_KEPT = 32  # answers to filters
+_MOST_SELECTED = 32  # answers to filters
 _CELLS = 45
 _SHORTEST_GAP = timedelta(minutes=1)  # a shorter one hides little
 _WHY_NOT_SEEN = {
@@ -152,135 +154,58 @@ class PipelineList(Struct, frozen=True, kw_only=True):
 
 
 class PipelinesReader:
-    """Reads the index, and from the store the runs of the rows of the present page only."""
+    """Filters and sorts the overview, and reads from the store the runs of the page's rows only."""
 
-    def __init__(self, sources: ViewSources, index: PipelineIndex, strips: RunStrips) -> None:
+    def __init__(self, sources: ViewSources, recent: RecentOverview) -> None:
         self._sources = sources
-        self._index = index
-        self._strips = strips
-        self._missed_starts = MissedStarts(sources, index)
-        self._fits: OrderedDict[tuple[str | None, ...], tuple[int, list[OrderKey]]] = OrderedDict()
+        self._recent = recent
+        self._missed_starts = MissedStarts(sources)
 
     async def read(self, query: PipelinesQuery) -> PipelineList:
-        await self._index.refresh()
+        overview = await self._recent.get()
         names = tuple(status.workspace for status in self._sources.live.workspaces())
         if query.workspace is not None:
             refuse_unknown(query.workspace, names)
         order = f"pipelines by {query.sort}"
         behind = read_cursor(order, query.cursor, tuple[float, str, str, str, str])
-        keys, total = await self._page(query, behind)
-        shown = keys[: query.limit]
-        rows = [row for key in shown if (row := self._index.get(pipeline_of(key))) is not None]
+        rows = await _selected(overview, query)
+        key = partial(order_key, query.sort)
+        start = 0 if behind is None else bisect_right(rows, behind, key=key)
+        shown = rows[start : start + query.limit]
         return PipelineList(
-            data=await self._summaries(rows, query),
-            next=cursor_behind(order, shown[-1]) if len(keys) > query.limit else None,
-            total=total,
-            states=self._states(),
+            data=await self._summaries(shown, query, overview),
+            next=cursor_behind(order, key(shown[-1])) if start + query.limit < len(rows) else None,
+            total=len(rows),
+            states=_states(overview),
             workspaces=names,
-            owners=_most_common(self._index.owners),
-            folders=_most_common(self._index.folders),
+            owners=overview.owners,
+            folders=overview.folders,
         )
-
-    async def _page(
-        self, query: PipelinesQuery, behind: OrderKey | None
-    ) -> tuple[list[OrderKey], int]:
-        """Return the keys of the page and of one row more, and how many rows fit the filters."""
-        keys = await self._index.sorted_keys(query.sort)
-        if query.is_filtered:
-            keys = await self._fitting(query, keys)
-        start = 0 if behind is None else bisect_right(keys, behind)
-        return keys[start : start + query.limit + 1], len(keys)
-
-    async def _fitting(self, query: PipelinesQuery, keys: Sequence[OrderKey]) -> list[OrderKey]:
-        """Return the keys of the rows that fit the filters; kept until any row changes."""
-        asked, version = (query.sort, *query.filters), self._index.version
-        kept = self._fits.get(asked)
-        if kept is not None and kept[0] == version:
-            self._fits.move_to_end(asked)
-            return kept[1]
-        fits, fitting = _Filter(query), list[OrderKey]()
-        # A copy: the list changes while others run.
-        async for key in in_slices(list(keys), size=_FILTERED_AT_ONCE):
-            row = self._index.get(pipeline_of(key))
-            if row is not None and fits(row):
-                fitting.append(key)
-        self._fits[asked] = version, fitting
-        while len(self._fits) > _MOST_KEPT:
-            self._fits.popitem(last=False)
-        return fitting
-
-    def _states(self) -> dict[str, int]:
-        states = {str(state): self._index.count(state) for state in PipelineCondition}
-        return {**states, StateFilter.RUNNING: self._index.running}
 
     async def _summaries(
-        self, rows: Sequence[PipelineRow], query: PipelinesQuery
+        self, rows: Sequence[PipelineRow], query: PipelinesQuery, overview: Overview
     ) -> tuple[PipelineSummary, ...]:
-        strips = await self._strips.get(map(_runs_of, rows)) if query.cells else {}
-        limits, summaries = self._index.limits, []
-        missed = await self._missed_starts.get(row.key for row in rows)
+        opened = [row for row in rows if query.open == "/".join(row.key)]
+        wanted = {*(map(_runs_of, rows) if query.cells else ()), *map(_job_groups_of, opened)}
+        strips = await strips_of(wanted, overview, stored=self._sources.runs)
+        missed = await self._missed_starts.get(rows)
         gaps = {name: self._gaps(name) for name in {row.key[0] for row in rows}}
-        async for row in in_slices(rows, size=20):
-            of = _runs_of(row)
-            cells = strips.get(of, ())[-query.cells :] if query.cells else ()
-            is_open = query.open == "/".join(row.key)
-            summaries.append(
-                self._summary(
-                    row,
-                    cells,
-                    limit=limits.get(of),
-                    missed=missed[row.key],
-                    gaps=gaps[row.key[0]],
-                    parts=await self._parts(row) if is_open else (),
-                )
-            )
-        return tuple(summaries)
 
-    def _summary(
-        self,
-        row: PipelineRow,
-        cells: tuple[RunCell, ...],
-        *,
-        limit: LearnedLimit | None,
-        missed: Sequence[MissedStart],
-        gaps: Sequence[SightGap],
-        parts: tuple[PipelinePart, ...],
-    ) -> PipelineSummary:
-        workspace, kind, pipeline_id = row.key
-        health, last = row.health, row.health.last
-        return PipelineSummary(
-            workspace=workspace,
-            kind=kind,
-            pipeline_id=pipeline_id,
-            pipeline=row.label,
-            folder=row.folder,
-            owner=row.owner,
-            state=row.state,
-            unseen=self._index.why_unseen(workspace, Pipeline(kind=kind, id=pipeline_id)),
-            run_kind=row.run_kind,
-            active=row.active,
-            last_status=last.status if last is not None else None,
-            last_run_id=last.run_id if last is not None else None,
-            last_run_kind=health.last_kind,
-            last_started_at=health.last_started_at,
-            last_finished_at=last.at if last is not None else None,
-            last_success_at=health.last_success_at,
-            last_duration_seconds=last.duration_seconds if last is not None else None,
-            consecutive_failures=health.consecutive_failures,
-            usual_seconds=usual_seconds(cells),
-            limit_seconds=limit.seconds if limit is not None else None,
-            limit_runs=limit.runs if limit is not None else 0,
-            success_ratio=success_ratio(cells),
-            expected_start_at=self._expected_start(row),
-            missed_starts=self._missed(row),
-            missed=tuple(
-                start for start in missed if start.until is None or _is_behind(start.at, cells)
-            ),
-            gaps=tuple(gap for gap in gaps if _is_behind(gap.since, cells)),
-            has_parts=len(row.parts) > (row.run_kind is RunKind.JOB_GROUP),
-            runs=cells,
-            parts=parts,
-        )
+        def summaries() -> tuple[PipelineSummary, ...]:
+            return tuple(
+                [
+                    _summary(
+                        row,
+                        strips[_runs_of(row)][-query.cells :] if query.cells else (),
+                        missed=missed[row.key],
+                        gaps=gaps[row.key[0]],
+                        parts=_parts(row, strips[_job_groups_of(row)]) if row in opened else (),
+                    )
+                    for row in rows
+                ]
+            )
+
+        return await computed(ITEMS_OF_A_STRIP * len(rows), summaries)
 
     def _gaps(self, workspace: str) -> tuple[SightGap, ...]:
         """Return the times of the last week in which nobody could see a workspace."""
@@ -303,40 +228,88 @@ class PipelinesReader:
             and stretch.until - stretch.since >= _SHORTEST_GAP
         )
 
-    async def _parts(self, row: PipelineRow) -> tuple[PipelinePart, ...]:
-        workspace, _, pipeline_id = row.key
-        of = workspace, RunKind.JOB_GROUP, pipeline_id
-        cells = (await self._strips.get([of]))[of]
-        return tuple(
-            PipelinePart(
-                recipe_id=part.recipe_id,
-                last_status=part.last_status,
-                last_finished_at=part.last_finished_at,
-                consecutive_failures=part.consecutive_failures,
-                runs=tuple(cell for cell in cells if cell.recipe_id == part.recipe_id),
-            )
-            for part in sorted(row.parts, key=lambda part: part.recipe_id or "")
-        )
 
-    def _expected_start(self, row: PipelineRow) -> datetime | None:
-        workspace, kind, pipeline_id = row.key
-        status = self._sources.live.workspace(workspace)
-        if row.next_start is None or status is None:
-            return None
-        now = status.time_there(self._sources.clock.now())
-        snapshot = self._sources.alerting.snapshot()
-        starts = (
-            snapshot.expected_start((workspace, run_kind, pipeline_id), now=now)
-            for run_kind in RUN_KINDS[kind]
-        )
-        return min((start for start in starts if start is not None), default=None)
+def _summary(
+    row: PipelineRow,
+    cells: tuple[RunCell, ...],
+    *,
+    missed: Sequence[MissedStart],
+    gaps: Sequence[SightGap],
+    parts: tuple[PipelinePart, ...],
+) -> PipelineSummary:
+    workspace, kind, pipeline_id = row.key
+    health, last = row.health, row.health.last
+    return PipelineSummary(
+        workspace=workspace,
+        kind=kind,
+        pipeline_id=pipeline_id,
+        pipeline=row.label,
+        folder=row.folder,
+        owner=row.owner,
+        state=row.state,
+        unseen=row.unseen,
+        run_kind=row.run_kind,
+        active=row.active,
+        last_status=last.status if last is not None else None,
+        last_run_id=last.run_id if last is not None else None,
+        last_run_kind=health.last_kind,
+        last_started_at=health.last_started_at,
+        last_finished_at=last.at if last is not None else None,
+        last_success_at=health.last_success_at,
+        last_duration_seconds=last.duration_seconds if last is not None else None,
+        consecutive_failures=health.consecutive_failures,
+        usual_seconds=usual_seconds(cells),
+        limit_seconds=row.limit.seconds if row.limit is not None else None,
+        limit_runs=row.limit.runs if row.limit is not None else 0,
+        success_ratio=success_ratio(cells),
+        expected_start_at=row.next_start,
+        missed_starts=row.missed_starts,
+        missed=tuple(
+            [start for start in missed if start.until is None or _is_behind(start.at, cells)]
+        ),
+        gaps=tuple([gap for gap in gaps if _is_behind(gap.since, cells)]),
+        has_parts=len(row.parts) > (row.run_kind is RunKind.JOB_GROUP),
+        runs=cells,
+        parts=parts,
+    )
 
-    def _missed(self, row: PipelineRow) -> int:
-        workspace, kind, pipeline_id = row.key
-        missed = self._sources.alerting.snapshot().missed
-        return max(
-            missed.get((workspace, run_kind, pipeline_id), 0) for run_kind in RUN_KINDS[kind]
+
+def _parts(row: PipelineRow, cells: Sequence[RunCell]) -> tuple[PipelinePart, ...]:
+    return tuple(
+        PipelinePart(
+            recipe_id=part.recipe_id,
+            last_status=part.last_status,
+            last_finished_at=part.last_finished_at,
+            consecutive_failures=part.consecutive_failures,
+            runs=tuple(cell for cell in cells if cell.recipe_id == part.recipe_id),
         )
+        for part in row.parts
+    )
+
+
+def _states(overview: Overview) -> dict[str, int]:
+    states = {str(state): overview.count(state) for state in PipelineCondition}
+    return {**states, StateFilter.RUNNING: overview.running}
+
+
+async def _selected(overview: Overview, query: PipelinesQuery) -> list[PipelineRow]:
+    """Return the rows that fit, in order; selected once for all who ask the same of them."""
+    asked, kept = (query.sort, *query.filters), overview.selected
+    if asked not in kept:
+        if len(kept) >= _MOST_SELECTED:
+            kept.clear()
+        kept[asked] = await computed(len(overview.rows), _fitting, overview, query)
+    return kept[asked]
+
+
+def _fitting(overview: Overview, query: PipelinesQuery) -> list[PipelineRow]:
+    """Return the rows that fit the filters, in the order that is asked for."""
+    rows = (
+        filter(_Filter(query), overview.rows.values())
+        if query.is_filtered
+        else overview.rows.values()
+    )
+    return sorted(rows, key=partial(order_key, query.sort))
 
 
 class _Filter:
@@ -376,16 +349,17 @@ def _runs_of(row: PipelineRow) -> PipelineOfKind:
     return workspace, row.run_kind, pipeline_id
 
 
-def _most_common(counter: Counter[str]) -> tuple[str, ...]:
-    return tuple(sorted(value for value, _ in counter.most_common(_MOST_CHOICES)))
+def _job_groups_of(row: PipelineRow) -> PipelineOfKind:
+    workspace, _, pipeline_id = row.key
+    return workspace, RunKind.JOB_GROUP, pipeline_id
 
 
-def pipelines_view(sources: ViewSources, index: PipelineIndex, strips: RunStrips) -> View:
+def pipelines_view(sources: ViewSources, recent: RecentOverview) -> View:
     return View(
         name="pipelines",
         summary="Pipelines with their state and their newest runs.",
         api="/api/v1/pipelines",
         query=PipelinesQuery,
         answer=PipelineList,
-        read=PipelinesReader(sources, index, strips).read,
+        read=PipelinesReader(sources, recent).read,
     )

@@ -1,32 +1,44 @@
-"""One pipeline as it is now, and the orders in which pipelines are listed. Pure."""
+"""One pipeline as it is now: its state in one word, and the orders that it is listed in. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
 from msgspec import Struct
 
-from monitor.model.alerts import Alert
-from monitor.model.live_state import NamedPipeline, PipelineHealth
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.model.alerts import Alert, AlertState, LearnedLimit
+from monitor.model.live_state import PipelineHealth
 from monitor.model.overall_health import OverallHealth
-from monitor.model.runs import PipelineKind, RunKind
+from monitor.model.runs import PipelineKind, RunKind, Status
 from monitor.web.http.cursors import sort_text
-from monitor.web.views.overview.pipeline_states import WORST_FIRST, PipelineCondition
 
 PipelineKey = tuple[str, PipelineKind, str]  # workspace, kind, id
 # What it is sorted by, then its name, cut, then its workspace, kind and id: no two are equal.
 OrderKey = tuple[float, str, str, str, str]
 
-RUN_KINDS: Mapping[PipelineKind, tuple[RunKind, ...]] = MappingProxyType(
-    {
-        PipelineKind.FLOW: (RunKind.FLOW_RUN, RunKind.JOB_GROUP),
-        PipelineKind.PLAN: (RunKind.PLAN_RUN,),
-    }
-)
+_FAILURES = frozenset({RuleKind.RUN_FAILED, RuleKind.FAILING_REPEATEDLY, RuleKind.RUN_LOST})
 _NEVER = 1e12  # behind every instant
+
+
+class PipelineCondition(StrEnum):
+    """How a pipeline is, the worst first. Whether it runs just now is another question."""
+
+    FAILING = "failing"  # the last run of it, or of a part of it, failed or was lost
+    MISSED = "missed"  # a start that a schedule promised has not come
+    WARNING = "warning"  # another alert fires: too slow, not fresh...
+    UNKNOWN = "unknown"  # nobody can see it now
+    CANCELED = "canceled"  # its last run was canceled
+    HEALTHY = "healthy"
+    NEW = "new"  # no run of it has ended yet
+
+
+_WORST_FIRST: Mapping[PipelineCondition, int] = MappingProxyType(
+    {state: rank for rank, state in enumerate(PipelineCondition)}
+)
 
 
 class PipelineSort(StrEnum):
@@ -48,22 +60,55 @@ class PipelineRow(Struct, frozen=True, kw_only=True, gc=False):
     folder: str | None
     owner: str | None
     state: PipelineCondition
+    unseen: str | None  # why nobody can see how it is now
     run_kind: RunKind  # of the runs that are its runs
     active: int  # its runs that have not ended, without the parts of others of them
     has_alert: bool  # one fires
     next_start: datetime | None  # workspace time
+    missed_starts: int  # ever
+    missed_alerts: tuple[Alert, ...]  # about starts that never came, those of the last hour too
+    limit: LearnedLimit | None  # of its runs
     health: OverallHealth
     parts: tuple[PipelineHealth, ...]  # job groups by recipe
 
 
-def key_of_name(named: NamedPipeline) -> PipelineKey:
-    """Return the pipeline that a name belongs to."""
-    return named.workspace, named.kind, named.id
+class RunCell(Struct, frozen=True, kw_only=True, gc=False):
+    """One run of a strip. Instants are the workspace's.
+
+    A flow run that ended before it was followed may not be stored; its job groups make its cell,
+    which has the kind and id of the worst of them.
+    """
+
+    kind: RunKind
+    id: str
+    status: Status
+    at: datetime | None  # its start; its creation where no start is known
+    finished_at: datetime | None
+    duration_seconds: float | None
+    recipe_id: str | None
+    historical: bool  # it ended before the workspace was followed
 
 
-def key_of_health(health: PipelineHealth) -> PipelineKey:
-    """Return the pipeline that a health is of."""
-    return health.workspace, health.pipeline.kind, health.pipeline.id
+def state_of(
+    health: OverallHealth, firing: Iterable[Alert], *, is_blind: bool
+) -> PipelineCondition:
+    """Return the worst that holds. What was healthy when it was last seen is unknown while blind.
+
+    A failure stands: nobody has seen the success that would end it.
+    """
+    rules = {alert.rule for alert in firing}
+    if rules & _FAILURES or health.is_failing:
+        return PipelineCondition.FAILING
+    if RuleKind.SCHEDULE_MISSED in rules:
+        return PipelineCondition.MISSED
+    if rules:
+        return PipelineCondition.WARNING
+    if is_blind:
+        return PipelineCondition.UNKNOWN
+    if health.last is None:
+        return PipelineCondition.NEW
+    is_canceled = health.last.status is Status.CANCELED
+    return PipelineCondition.CANCELED if is_canceled else PipelineCondition.HEALTHY
 
 
 def key_of_alert(alert: Alert) -> PipelineKey | None:
@@ -72,14 +117,13 @@ def key_of_alert(alert: Alert) -> PipelineKey | None:
     return None if pipeline is None else (alert.workspace, pipeline.kind, pipeline.id)
 
 
+def is_firing(alert: Alert) -> bool:
+    return alert.state is AlertState.FIRING
+
+
 def order_key(sort: PipelineSort, row: PipelineRow) -> OrderKey:
     """Return the sort key of a row."""
     return (_value(sort, row), sort_text(row.label), *row.key)
-
-
-def pipeline_of(key: OrderKey) -> PipelineKey:
-    """Return the pipeline that a sort key belongs to."""
-    return key[2], PipelineKind(key[3]), key[4]
 
 
 def _value(sort: PipelineSort, row: PipelineRow) -> float:
@@ -87,7 +131,7 @@ def _value(sort: PipelineSort, row: PipelineRow) -> float:
     match sort:
         case PipelineSort.STATE:
             # Of equal states those first that run now.
-            return 2.0 * WORST_FIRST[row.state] + (row.active == 0)
+            return 2.0 * _WORST_FIRST[row.state] + (row.active == 0)
         case PipelineSort.LAST_END:
             return -_seconds(last.at if last is not None else None, 0.0)
         case PipelineSort.FAILURES:

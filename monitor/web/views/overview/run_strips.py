@@ -1,123 +1,46 @@
-"""The newest runs of pipelines, as the grid shows them; kept until an event touches them."""
+"""The newest runs of pipelines, as the grid shows them."""
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from statistics import median
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from monitor.bus.contract import StoredRuns
 from monitor.model.alerts import PipelineOfKind
-from monitor.model.clock import Clock
-from monitor.model.events import Event, RunEvent
 from monitor.model.runs import RunKind, RunState, Status
-from monitor.model.slices import in_slices
+from monitor.web.views.overview.overview import Overview
+from monitor.web.views.overview.pipeline_rows import RunCell
+from monitor.web.views.overview.recent_overview import computed
 
 LONGEST_STRIP = 60  # runs
+ITEMS_OF_A_STRIP = 6  # of `computed`, by what a row costs that goes over its strip
 _KEPT = 1_000  # strips, some 10 kB each
-_FRESH_SECONDS = 60.0  # old runs are read back without an event
-
-_STRIPS_AT_ONCE = 5
-# The strips in which runs of a kind stand.
-_STRIPS_WITH = {
-    RunKind.FLOW_RUN: (RunKind.FLOW_RUN,),
-    RunKind.JOB_GROUP: (RunKind.JOB_GROUP, RunKind.FLOW_RUN),
-    RunKind.PLAN_RUN: (RunKind.PLAN_RUN,),
-}
 _WORST_FIRST = (
     *(Status.FAILED, Status.LOST, Status.CANCELED),
     *(Status.RUNNING, Status.PENDING, Status.SUCCEEDED),
 )
 
-_Kept = tuple[float, tuple["RunCell", ...]]  # when it was read, and what
 
-
-class RunCell(Struct, frozen=True, kw_only=True, gc=False):
-    """One run of a strip. Instants are the workspace's.
-
-    A flow run that ended before it was followed may not be stored; its job groups make its cell,
-    which has the kind and id of the worst of them.
-    """
-
-    kind: RunKind
-    id: str
-    status: Status
-    at: datetime | None  # its start; its creation where no start is known
-    finished_at: datetime | None
-    duration_seconds: float | None
-    recipe_id: str | None
-    historical: bool  # it ended before the workspace was followed
-
-
-class RunStrips:
-    """Reads strips, the newest run last, and keeps those that were asked for last."""
-
-    def __init__(self, stored: StoredRuns, *, clock: Clock) -> None:
-        self._stored = stored
-        self._clock = clock
-        self._strips: OrderedDict[PipelineOfKind, _Kept] = OrderedDict()
-        self._readers: list[set[PipelineOfKind]] = []  # what changes while each of them reads
-        self._began = 0  # how often events may have been missed
-
-    def on_events(self, events: Sequence[Event]) -> None:
-        """Forget the strips of the pipelines of which these are runs."""
-        for event in events:
-            if isinstance(event, RunEvent) and event.run.pipeline is not None:
-                for kind in _STRIPS_WITH[event.run.key.kind]:
-                    key = event.run.key.workspace, kind, event.run.pipeline.id
-                    self._strips.pop(key, None)
-                    for changed in self._readers:
-                        changed.add(key)
-
-    def forget(self) -> None:
-        """Forget all strips, because events may have been missed."""
-        self._strips.clear()
-        self._began += 1
-
-    async def get(
-        self, pipelines: Iterable[PipelineOfKind]
-    ) -> dict[PipelineOfKind, tuple[RunCell, ...]]:
-        """Return the newest runs of each pipeline, oldest first."""
-        now = self._clock.monotonic()
-        found = {key: self._fresh(key, now) for key in pipelines}
-        missing = [key for key, strip in found.items() if strip is None]
-        read = await self._read(missing, now) if missing else {}
-        return {key: read.get(key, ()) if strip is None else strip for key, strip in found.items()}
-
-    def _fresh(self, key: PipelineOfKind, now: float) -> tuple[RunCell, ...] | None:
-        kept = self._strips.get(key)
-        if kept is None or now - kept[0] > _FRESH_SECONDS:
-            return None
-        self._strips.move_to_end(key)
-        return kept[1]
-
-    async def _read(
-        self, pipelines: Sequence[PipelineOfKind], now: float
-    ) -> dict[PipelineOfKind, tuple[RunCell, ...]]:
-        changed: set[PipelineOfKind] = set()
-        began = self._began
-        self._readers.append(changed)
-        try:
-            wanted = {part for key in pipelines for part in _read_for(key)}
-            runs = await self._stored.pipeline_runs(wanted, limit=LONGEST_STRIP)
-        finally:
-            self._readers.remove(changed)
-        strips = {
-            key: _strip(runs.get(key, ()), [run for part in parts for run in runs.get(part, ())])
-            async for key, (_, *parts) in in_slices(
-                ((key, _read_for(key)) for key in pipelines), size=_STRIPS_AT_ONCE
-            )
-        }
-        for key, strip in strips.items():
-            if key not in changed and began == self._began:
-                self._strips[key] = now, strip
-        while len(self._strips) > _KEPT:
-            self._strips.popitem(last=False)
-        return strips
+async def strips_of(
+    pipelines: Iterable[PipelineOfKind], overview: Overview, *, stored: StoredRuns
+) -> dict[PipelineOfKind, tuple[RunCell, ...]]:
+    """Return the newest runs of each pipeline, oldest first; read once beside an overview."""
+    if len(overview.strips) > _KEPT:
+        overview.strips.clear()
+    wanted = set(pipelines)
+    strips = {key: overview.strips[key] for key in wanted & overview.strips.keys()}
+    missing = wanted - strips.keys()
+    if missing:
+        parts = {part for key in missing for part in _read_for(key)}
+        runs = await stored.pipeline_runs(parts, limit=LONGEST_STRIP)
+        read = await computed(sum(map(len, runs.values())), _strips, missing, runs)
+        overview.strips.update(read)
+        strips |= read
+    return strips
 
 
 def cell_of(run: RunState) -> RunCell:
@@ -138,6 +61,18 @@ def _read_for(key: PipelineOfKind) -> tuple[PipelineOfKind, ...]:
     workspace, kind, pipeline_id = key
     parts = ((workspace, RunKind.JOB_GROUP, pipeline_id),)
     return (key, *parts) if kind is RunKind.FLOW_RUN else (key,)
+
+
+def _strips(
+    pipelines: Iterable[PipelineOfKind], runs: Mapping[PipelineOfKind, Sequence[RunState]]
+) -> dict[PipelineOfKind, tuple[RunCell, ...]]:
+    strips = {}
+    for key in pipelines:
+        _, *parts = _read_for(key)
+        strips[key] = _strip(
+            runs.get(key, ()), [run for part in parts for run in runs.get(part, ())]
+        )
+    return strips
 
 
 def _strip(runs: Sequence[RunState], job_groups: Sequence[RunState]) -> tuple[RunCell, ...]:

@@ -11,10 +11,15 @@ from msgspec import Struct
 
 from monitor.alerting.explain.never_shown import why_limited
 from monitor.web.health import STARTING, RecentReadiness
-from monitor.web.views.overview.pipeline_index import PipelineIndex
-from monitor.web.views.overview.pipeline_states import PipelineCondition
-from monitor.web.views.overview.reading import first_reads_of, history_of, unreadable_of
-from monitor.web.views.overview.unseen import why_unseen
+from monitor.web.views.overview.overview import Overview
+from monitor.web.views.overview.pipeline_rows import PipelineCondition
+from monitor.web.views.overview.recent_overview import RecentOverview
+from monitor.web.views.overview.unseen import (
+    first_reads_of,
+    history_of,
+    unreadable_of,
+    why_unseen,
+)
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
@@ -91,35 +96,20 @@ class _Blindness(Struct, frozen=True, kw_only=True):
 
 
 class StatusReader:
-    """Words for the counts of the index. What nobody can see is never counted as healthy."""
+    """Words for the counts of the overview. What nobody can see is never counted as healthy."""
 
-    def __init__(self, sources: ViewSources, index: PipelineIndex) -> None:
+    def __init__(self, sources: ViewSources, recent: RecentOverview) -> None:
         self._sources = sources
-        self._index = index
+        self._recent = recent
         self._readiness = RecentReadiness(sources.checks, clock=sources.clock)
 
     async def read(self, _: StatusQuery) -> StateSummary:
-        await self._index.refresh()
+        overview = await self._recent.get()
         not_ready = await self._not_ready()
-        states = {state: self._index.count(state) for state in PipelineCondition}
-        unconfirmed = await self._index.unconfirmed_runs()
-        counts = _Counts(
-            pipelines=len(self._index),
-            failing=states[PipelineCondition.FAILING],
-            missed_starts=states[PipelineCondition.MISSED],
-            warnings=states[PipelineCondition.WARNING],
-            running=len(self._index.root_runs) - unconfirmed,
-            unconfirmed=unconfirmed,
-            healthy=states[PipelineCondition.HEALTHY],
-            canceled=states[PipelineCondition.CANCELED],
-            unknown=states[PipelineCondition.UNKNOWN],
-            new=states[PipelineCondition.NEW],
-            other_alerts=len(self._index.other_alerts()),
-            critical_alerts=self._index.critical_alerts,
-        )
+        counts = _counts(overview)
         live, now = self._sources.live, self._sources.clock.now()
         workspaces = live.workspaces()
-        whys = (why_unseen(live, self._index, status) for status in workspaces)
+        whys = (why_unseen(live, overview, status) for status in workspaces)
         unseen = tuple(why for why in whys if why is not None)
         cluster = self._sources.cluster_problems()
         said = [*([_POLLS] if unseen else []), *([_CLUSTER] if cluster.words else [])]
@@ -150,7 +140,7 @@ class StatusReader:
             short=_short(counts, blindness),
             elsewhere=elsewhere,
             elsewhere_as_of=as_of,
-            confirmed_at=self._index.confirmed_at,
+            confirmed_at=overview.confirmed_at,
         )
 
     def _elsewhere(self) -> tuple[int, datetime | None]:
@@ -169,6 +159,24 @@ class StatusReader:
         if found is None:
             return ("no check answers",)
         return tuple(name for name, finding in found.checks.items() if not finding.ok)
+
+
+def _counts(overview: Overview) -> _Counts:
+    states = {state: overview.count(state) for state in PipelineCondition}
+    return _Counts(
+        pipelines=len(overview.rows),
+        failing=states[PipelineCondition.FAILING],
+        missed_starts=states[PipelineCondition.MISSED],
+        warnings=states[PipelineCondition.WARNING],
+        running=len(overview.roots) - overview.unconfirmed,
+        unconfirmed=overview.unconfirmed,
+        healthy=states[PipelineCondition.HEALTHY],
+        canceled=states[PipelineCondition.CANCELED],
+        unknown=states[PipelineCondition.UNKNOWN],
+        new=states[PipelineCondition.NEW],
+        other_alerts=len(overview.other_alerts),
+        critical_alerts=overview.critical_alerts,
+    )
 
 
 def _level(counts: _Counts, blindness: _Blindness) -> Level:
@@ -292,12 +300,12 @@ def _short(counts: _Counts, blindness: _Blindness) -> str:
     return "nothing has run yet" if counts.new else "nothing known yet"
 
 
-def status_view(sources: ViewSources, index: PipelineIndex) -> View:
+def status_view(sources: ViewSources, recent: RecentOverview) -> View:
     return View(
         name="status",
         summary="The state of everything in one sentence.",
         api="/api/v1/status",
         query=StatusQuery,
         answer=StateSummary,
-        read=StatusReader(sources, index).read,
+        read=StatusReader(sources, recent).read,
     )

@@ -10,8 +10,9 @@ from monitor.alerting.explain.never_shown import why_limited
 from monitor.model.live_state import Reachability, WorkspaceStatus
 from monitor.model.runs import PipelineKind, RunKind
 from monitor.web.http.request_parsing import refuse_unknown
-from monitor.web.views.overview.pipeline_index import PipelineIndex
-from monitor.web.views.overview.pipeline_states import PipelineCondition
+from monitor.web.views.overview.overview import Overview
+from monitor.web.views.overview.pipeline_rows import PipelineCondition
+from monitor.web.views.overview.recent_overview import RecentOverview
 from monitor.web.views.overview.unseen import why_unseen
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
@@ -66,12 +67,12 @@ class TroubleList(Struct, frozen=True, kw_only=True):
 class TroubleReader:
     """Reads live state and the snapshot of alerting."""
 
-    def __init__(self, sources: ViewSources, index: PipelineIndex) -> None:
+    def __init__(self, sources: ViewSources, recent: RecentOverview) -> None:
         self._sources = sources
-        self._index = index
+        self._recent = recent
 
     async def read(self, query: TroubleQuery) -> TroubleList:
-        await self._index.refresh()
+        overview = await self._recent.get()
         statuses = self._sources.live.workspaces()
         if query.workspace is not None:
             refuse_unknown(query.workspace, [status.workspace for status in statuses])
@@ -79,29 +80,26 @@ class TroubleReader:
             trouble
             for status in statuses
             if query.workspace in (None, status.workspace)
-            and (trouble := self._trouble(status)) is not None
+            and (trouble := self._trouble(status, overview)) is not None
         ]
         found.sort(key=lambda trouble: (_WORST_FIRST[trouble.reachability], trouble.workspace))
         failing = self._sources.alerting.snapshot().failing_rules
         rules = tuple(RuleInTrouble(rule=rule, reason=reason) for rule, reason in failing.items())
         return TroubleList(data=tuple(found), next=None, rules=rules)
 
-    def _trouble(self, status: WorkspaceStatus) -> WorkspaceTrouble | None:
-        name, unknown = (
-            status.workspace,
-            self._index.count(PipelineCondition.UNKNOWN, status.workspace),
-        )
+    def _trouble(self, status: WorkspaceStatus, overview: Overview) -> WorkspaceTrouble | None:
+        name = status.workspace
+        unknown = overview.count(PipelineCondition.UNKNOWN, name)
         found = unwatched(self._sources.live, status)
         unseen = tuple(_WORDS_OF.get(known.what, known.what) for known in found)
         is_well = status.reachability is Reachability.REACHABLE and why_limited(status) is None
-        is_seen = why_unseen(self._sources.live, self._index, status) is None
+        is_seen = why_unseen(self._sources.live, overview, status) is None
         if is_well and is_seen and not unknown:
             return None
-        blind = self._index.blind()
         reasons = (
             status.reason,
             *(known.reason for known in found),
-            *(blind.get((name, kind)) for kind in PipelineKind),
+            *(overview.blind.get((name, kind)) for kind in PipelineKind),
             *(unshared.reason for unshared in status.unshared.values()),
             "it has not answered yet",
         )
@@ -116,12 +114,12 @@ class TroubleReader:
         )
 
 
-def trouble_view(sources: ViewSources, index: PipelineIndex) -> View:
+def trouble_view(sources: ViewSources, recent: RecentOverview) -> View:
     return View(
         name="trouble",
         summary="Workspaces that are unreachable, degraded or blind.",
         api="/api/v1/trouble",
         query=TroubleQuery,
         answer=TroubleList,
-        read=TroubleReader(sources, index).read,
+        read=TroubleReader(sources, recent).read,
     )

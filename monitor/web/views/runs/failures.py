@@ -9,7 +9,6 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from monitor.model.runs import PipelineKind, RunState, Status
-from monitor.model.slices import in_slices
 from monitor.web.views.runs.run_list import (
     PIPELINE,
     SINCE,
@@ -83,7 +82,7 @@ class FailuresReader:
         )
         failures: defaultdict[PipelineIdentity, list[RunState]] = defaultdict(list)
         of_unknown = 0
-        async for run in in_slices(await without_parts(self._sources.runs, runs)):
+        for run in await without_parts(self._sources.runs, runs):
             if run.pipeline is None:
                 of_unknown += 1
             else:

@@ -156,7 +156,6 @@ class CalendarReader:
 
     def __init__(self, sources: ViewSources) -> None:
         self._sources = sources
-        self._live = sources.live
         self._schedules = ScheduleListReader(sources)
 
     async def read(self, query: CalendarQuery) -> Calendar:
@@ -179,7 +178,7 @@ class CalendarReader:
                     workspace=status.workspace,
                     of=status.schedules_of,
                     read_at=status.schedules_read_at,
-                    unwatched=self._live.why_unwatched(status.workspace, SCHEDULES),
+                    unwatched=self._sources.live.why_unwatched(status.workspace, SCHEDULES),
                     count=len(status.schedules),
                 )
                 for status in workspaces_of(self._sources, query.workspace)
@@ -252,7 +251,9 @@ class CalendarReader:
             workspace=status.workspace,
             schedule=self._schedules.view(status, row.schedule, now=now),
             pipeline=pipeline,
-            pipeline_name=self._live.label(status.workspace, pipeline) if pipeline else None,
+            pipeline_name=self._sources.live.label(status.workspace, pipeline)
+            if pipeline
+            else None,
             days=days,
             problem=problem,
         )

@@ -87,7 +87,6 @@ class ScheduleListReader:
 
     def __init__(self, sources: ViewSources) -> None:
         self._sources = sources
-        self._live = sources.live
         self.ordered = OrderedSchedules()
 
     async def read(self, query: SchedulesQuery) -> ScheduleList:
@@ -106,7 +105,7 @@ class ScheduleListReader:
             workspace=status.workspace,
             of=status.schedules_of,
             read_at=status.schedules_read_at,
-            unwatched=self._live.why_unwatched(status.workspace, SCHEDULES),
+            unwatched=self._sources.live.why_unwatched(status.workspace, SCHEDULES),
             schedules=tuple(
                 [
                     self.view(status, schedule, now=now)
@@ -117,7 +116,7 @@ class ScheduleListReader:
 
     def is_meant(self, text: str, status: WorkspaceStatus, pipeline: Pipeline) -> bool:
         """True where the text is the id of a pipeline, or a part of its name."""
-        label = self._live.label(status.workspace, pipeline)
+        label = self._sources.live.label(status.workspace, pipeline)
         return text == pipeline.id or text.casefold() in label.casefold()
 
     def view(
@@ -140,7 +139,7 @@ class ScheduleListReader:
                 StartedPipeline(
                     kind=pipeline.kind,
                     id=pipeline.id,
-                    name=self._live.label(status.workspace, pipeline),
+                    name=self._sources.live.label(status.workspace, pipeline),
                     is_deleted=pipeline in schedule.deleted,
                 )
                 for pipeline in schedule.pipelines

@@ -1,1 +1,0 @@
-"""Moves everything from one store to another: between a file and a database, or two databases."""

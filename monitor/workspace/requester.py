@@ -296,19 +296,18 @@ class Requester:
             self._count_request(call, "too_large")
             error.operation_id = call.operation.operation_id
             raise
-        self._learn(call, exchange)
+        self._count_request(call, str(exchange.status_code))
+        self._metrics.duration.labels(call.operation.operation_id).observe(
+            self._clock.monotonic() - exchange.began
+        )
         result = self._judge(call, exchange)
         if call.is_trial and isinstance(result, Success):
             self._budget.resume()  # before it learns what this answer says of quotas
         self._learn_quotas(call, exchange)
         return result
 
-    def _learn(self, call: _Call, exchange: Exchange) -> None:
-        """Take the clock from any answer, and count it."""
-        self._count_request(call, str(exchange.status_code))
-        self._metrics.duration.labels(call.operation.operation_id).observe(
-            self._clock.monotonic() - exchange.began
-        )
+    def _learn_time(self, exchange: Exchange) -> None:
+        """Take the clock from an answer of the API; that of whoever stands before it is another."""
         self.time.learn(
             exchange.headers.get("Date"), began=exchange.began, answered=exchange.answered
         )
@@ -327,10 +326,13 @@ class Requester:
                 found = foreign_success(called, headers, body, is_proven=is_proven)
                 if found is not None:
                     return Failure(error=foreign_answer_error(status_code, found, operation=called))
+            self._learn_time(exchange)
             at = self.time.at(exchange.began)
             return Success(Answer(status_code=status_code, headers=headers, body=body, began_at=at))
         refusal = refusal_in(body, secrets=call.secrets)
         found = foreign_refusal(status_code, headers, body, has_envelope=refusal.has_envelope)
+        if found is None:
+            self._learn_time(exchange)
         wait_seconds = retry_after_in(headers, now=self.time.now())
         failure = failure_of(status_code, refusal, operation=called, wait_seconds=wait_seconds)
         if found is not None:

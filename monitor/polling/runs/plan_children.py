@@ -162,7 +162,9 @@ class PlanChildren:
             self._followed.notice((await self._context.observer.known(keys)).values())
 
     def _is_late(self, part: UnlinkedPart) -> bool:
-        return part.is_of_a_plan and self._can_read() and not self._followed.around(part)
+        if not part.is_of_a_plan or not self._context.can(Capability.LIST_PLAN_RUNS):
+            return False
+        return self._can_read() and not self._followed.around(part)
 
     async def _follow_again(self, parts: Sequence[UnlinkedPart]) -> None:
         """Follow again the ended plan runs that may have started these parts, observed late."""
@@ -173,8 +175,8 @@ class PlanChildren:
             await self._follow(row, is_over=True)
 
     def _can_read(self) -> bool:
-        can = self._context.can
-        return can(Capability.MAP_PLAN_SNAPSHOTS) and can(Capability.LIST_PLAN_RUNS)
+        # The list of plan runs may be refused meanwhile: what it has shown is linked all the same.
+        return self._context.can(Capability.MAP_PLAN_SNAPSHOTS)
 
     async def _follow(self, row: PlanRunRow, *, is_over: bool) -> None:
         if row.plan_id is None or not self._can_read() or self._complete.get(row.id) is not None:

@@ -68,13 +68,15 @@ _FORGET_PROCESSED = (
     " ORDER BY callback.processed_at LIMIT $3) AS old)) RETURNING shard"
 )
 # A callback is as young as any that came before it, in whatever shard: the clock of the daemon that
-# received it may have been behind. One that is dated later than now shows nothing.
+# received it may have been behind. One dated later than now shows nothing. What comes before the
+# first young one is about to leave, so few rows are read.
 _EXPIRE = (
     "DELETE FROM callback WHERE ctid = ANY (ARRAY (SELECT old.ctid FROM unnest($1::int[]) AS held"
     " (number), LATERAL (SELECT callback.ctid FROM callback WHERE callback.shard = held.number"
     " AND callback.processed_at IS NULL AND callback.received_at < $2"
     " AND callback.id < coalesce((SELECT young.id FROM callback AS young"
-    " WHERE young.received_at BETWEEN $2 AND $4 ORDER BY young.id LIMIT 1), callback.id + 1)"
+    " WHERE young.id > 0 AND young.received_at BETWEEN $2 AND $4"
+    " ORDER BY young.id LIMIT 1), callback.id + 1)"
     " ORDER BY callback.received_at, callback.id LIMIT $3) AS old))"
     " RETURNING shard, id, received_at, body"
 )

@@ -27,8 +27,9 @@ class CountedLog(SoleLog):
         self.reads += 1
         if self.is_away:
             raise BusUnavailableError("the database is away")
-        self.begins += 1
-        return await super().positions()
+        positions = await super().positions()
+        self.begins += 1  # what is stored from now on is handed out
+        return positions
 
     async def events(self, after: Positions, *, limit: int) -> list[RecordedIn]:
         self.reads += 1

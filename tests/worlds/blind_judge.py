@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from tests.worlds.alert_judge import active_spans, gaps_of
 from tests.worlds.allowances import RECOVERED_SECONDS, due
-from tests.worlds.blindness import Blindness, blindnesses, due_report, unknown_from
+from tests.worlds.blindness import RUN_LISTS, Blindness, blindnesses, due_report, unknown_from
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.impairments import Span
 from tests.worlds.play import Played
@@ -36,12 +36,21 @@ def blind_findings(world: World, received: Received, played: Played) -> Iterator
     for part in parts:
         # What cannot even be asked for cannot be found to be missing.
         refused = [other.span for other in parts if other.kinds and other is not part]
-        yield from _silences(world, part, active, played, down)
+        yield from _silences(world, part, active, played, [*down, *_withdrawn(world, part)])
         yield from _known_states(world, part, received, played, [*down, *refused])
         yield from _glimpses(world, part, played, [*down, *refused])
     yield from _without_cause(world, active, parts, down)
     yield from _without_reason(world, words)
     yield from _other_alerts(world, received)
+
+
+def _withdrawn(world: World, part: Blindness) -> list[Span]:
+    """Return when lists of runs are refused, which has its own alert and shows nothing else."""
+    return [
+        withdrawal.span
+        for withdrawal in world.withdrawals
+        if withdrawal.lists & RUN_LISTS.keys() and withdrawal.span != part.span
+    ]
 
 
 def _silences(

@@ -24,7 +24,7 @@ from tests.worlds.script import NEVER, RunKind, World
 _SLACK_SECONDS = 25.0
 _OF_JOB_GROUPS = frozenset({RunKind.JOB_GROUP, RunKind.FLOW_RUN})
 _OF_PLAN_RUNS = frozenset({RunKind.PLAN_RUN})
-_RUN_LISTS = {ListName.JOB_GROUPS: _OF_JOB_GROUPS, ListName.PLAN_RUNS: _OF_PLAN_RUNS}
+RUN_LISTS = {ListName.JOB_GROUPS: _OF_JOB_GROUPS, ListName.PLAN_RUNS: _OF_PLAN_RUNS}
 # How long it may take until the next request shows it; a row is missed for sure when two lack it.
 _REQUESTED_SECONDS = {
     ListName.JOB_GROUPS: POLL.idle_seconds,
@@ -118,7 +118,7 @@ def _unknown(part: Blindness) -> Span:
 def _of_withdrawal(withdrawal: Withdrawal) -> Blindness:
     lists = withdrawal.lists
     kinds: frozenset[RunKind] = frozenset()
-    for name, own in _RUN_LISTS.items():
+    for name, own in RUN_LISTS.items():
         kinds |= own if name in lists else frozenset()
     first = min(_REQUESTED_SECONDS[name] for name in lists)
     return Blindness(
@@ -134,7 +134,7 @@ def _of_withdrawal(withdrawal: Withdrawal) -> Blindness:
 
 
 def _of_short_list(world: World, short: ShortList) -> Blindness:
-    is_of_runs = short.list_name in _RUN_LISTS
+    is_of_runs = short.list_name in RUN_LISTS
     requested = _REQUESTED_SECONDS[short.list_name]
     missed_from = NEVER if is_of_runs else _missed_from(world, short)
     due_at = missed_from + requested * 1.1 + UNREACHABLE_FOR_SECONDS + _SLACK_SECONDS

@@ -190,6 +190,43 @@ def test_a_flow_that_is_hidden_is_missed_in_no_list(hidden_until: float, kinds: 
     assert _blind([], world=world) == kinds
 
 
+@pytest.mark.parametrize(("refused_until", "kinds"), [(140.0, [Kind.BLIND]), (390.0, [])])
+def test_what_hides_behind_a_refused_list_is_missed_once_the_list_is_back(
+    refused_until: float, kinds: list[Kind]
+) -> None:
+    """While the list is refused, which has an alert of its own, nothing else can be found out."""
+    groups = tuple(
+        JobGroup(
+            id=number,
+            flow=_FLOW,
+            recipe=_RECIPE,
+            created=20,
+            started=21,
+            ended=600,
+            end=End.COMPLETE,
+            shown_from=20,
+            end_shown_from=600,
+        )
+        for number in (11, 12, 13)
+    )
+    world = msgspec.structs.replace(
+        _WORLD,
+        job_groups=groups,
+        hidings=(Hiding(span=Span(110, 400), flows=None, refusal=Refusal.NO_DATA),),
+        withdrawals=(
+            Withdrawal(
+                span=Span(100, refused_until),
+                lists=frozenset({ListName.JOB_GROUPS}),
+                refusal=Refusal.FORBIDDEN,
+            ),
+        ),
+    )
+    told = [_alert(130, "fired", "workspace_unreachable")]
+    told.append(_alert(refused_until + 5, "resolved", "workspace_unreachable"))
+    found = [kind for kind in _blind(told, world=world) if kind is Kind.BLIND]
+    assert found[:1] == kinds
+
+
 def _missed(*arrivals: Arrival, world: World = _SCHEDULED) -> list[Kind]:
     played = _played(arrivals, world)
     received = Received(played.arrivals, world.name)

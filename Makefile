@@ -45,7 +45,7 @@ check: $(TEST) ## format, lint and types
 quick: $(TEST) ## pure rules and rooms; takes a minute and a half
 	$(BIN)/pytest $(QUICK) $(ARGS)
 
-test: $(TEST) servers check ## everything that decides about a change; takes six minutes
+test: $(TEST) servers check ## everything that decides about a change; takes twelve minutes
 	$(BIN)/pytest $(ARGS)
 
 soak: ## what takes hours: long episodes, many examples, 2,000 worlds, clusters, benchmarks

@@ -124,7 +124,12 @@ def declared_polls(
             unshared=polls.pipeline_names.unshared,
         ).declared(),
         *polls.details.declared(),
-        *OldFailures(context, records=polls.details.records, reasons=polls.reasons).declared(),
+        *OldFailures(
+            context,
+            records=polls.details.records,
+            plan_children=polls.plan_children,
+            reasons=polls.reasons,
+        ).declared(),
         *polls.history.declared(),
         *polls.pipeline_names.declared(),
         *RecipeList(context, polls.recipes).declared(),

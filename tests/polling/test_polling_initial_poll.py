@@ -342,36 +342,6 @@ async def test_history_is_not_over_while_a_list_is_refused(
     assert _history(unbegun).is_over
 
 
-async def test_failures_from_before_get_their_reasons(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
-) -> None:
-    """The newest first, of flow runs too, with what nothing else needs, and without an event."""
-    for number in range(1, 31):
-        workspace.put_job_group(number, "Failed", flowRun={"id": 100 + number})
-        workspace.put_job(number, "Failed", errorMessage=f"disk {number} is full")
-        workspace.put_flow_run(100 + number, "Failed")
-        await clock.advance(60)
-    await unbegun.begin()
-    await unbegun.polls.changes.poll()
-    for _ in range(3):
-        await unbegun.poll("old_flow_runs")
-    before = await unbegun.state(30)
-    assert before is not None
-    assert (before.error, before.detailed, before.historical) == (None, False, True)
-
-    await unbegun.poll("old_failures")
-    explained = [await unbegun.state(number) for number in (30, 11, 10)]
-    errors = [run.error if run is not None else "" for run in explained]
-    assert errors == ["disk 30 is full", "disk 11 is full", None]
-    assert await unbegun.poll("old_failures")
-    assert not await unbegun.poll("old_failures")
-    await unbegun.poll("reasons")
-    flow_run = await unbegun.state(130, RunKind.FLOW_RUN)
-    assert flow_run is not None
-    assert (flow_run.error, flow_run.detailed) == ("disk 30 is full", True)
-    assert await unbegun.run_events() == []
-
-
 def _history(scene: Scene) -> HistoryRead:
     history = scene.live_state.workspaces[NAME].history
     assert history is not None

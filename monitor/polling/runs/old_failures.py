@@ -1,4 +1,8 @@
-"""Why runs failed that had ended before we followed: read last, the newest failures first."""
+"""Why runs failed that had ended before we followed: read last, the newest failures first.
+
+Goes through all failures again and again, a page at a time. Job groups are read. A flow run or plan
+run takes its reason from its parts; when all of them are linked and read, no more is waited for.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +20,37 @@ from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.poll import Interval, Poll
 from monitor.polling.runs.detail_readers import final
 from monitor.polling.runs.job_records import JobRecords, ReadRecords
+from monitor.polling.runs.plan_children import PlanChildren
 from monitor.polling.runs.reasons import Reasons
 from monitor.polling.runs.run_observations import job_summary, known_end, with_jobs
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
-_CONSIDERED = 500  # the newest failures; older ones are not explained
+_PAGE = 500
 _AT_ONCE = 20
-_BUSY_SECONDS = 10.0  # between two polls while some are unread
+_BUSY_SECONDS = 10.0  # between two polls while some of the newest are unread
 
 
 class OldFailures:
     """Reads the job records of old failures, which the store knows and nothing else waits for."""
 
-    def __init__(self, context: PollContext, *, records: JobRecords, reasons: Reasons) -> None:
+    def __init__(
+        self,
+        context: PollContext,
+        *,
+        records: JobRecords,
+        plan_children: PlanChildren,
+        reasons: Reasons,
+    ) -> None:
         self._context = context
         self._records = records
+        self._plan_children = plan_children
         self._reasons = reasons
-        self._are_left = True
-        self._tries: BoundedMemory[RunKey, int] = BoundedMemory(_CONSIDERED)
+        self._is_busy = True
+        # Of each kind the last failure of the former page; None: the newest are next.
+        self._before: dict[RunKind, RunKey | None] = {}
+        self._tries: BoundedMemory[RunKey, int] = BoundedMemory(_PAGE)
 
     def declared(self) -> tuple[Poll, ...]:
         timing = Interval(
@@ -51,7 +66,7 @@ class OldFailures:
         )
 
     def _seconds(self) -> float:
-        return _BUSY_SECONDS if self._are_left else self._context.settings.reconcile_seconds
+        return _BUSY_SECONDS if self._is_busy else self._context.settings.reconcile_seconds
 
     async def poll(self) -> bool:
         """Read the newest ones of which the reason is not known; False where there are none.
@@ -59,14 +74,32 @@ class OldFailures:
         Raises:
             MonitorError: one cannot be read now; those before it are.
         """
-        failed = await self._context.bus.recent_runs(
+        failed = await self._page(RunKind.JOB_GROUP)
+        unread = [run for run in failed if run.historical and not run.detailed]
+        is_newest = self._before.get(RunKind.JOB_GROUP) is None
+        self._is_busy = self._is_history_unread() or (is_newest and bool(unread))
+        has_read = await self._explain(unread[:_AT_ONCE])
+        if not self._is_busy:
+            if not unread:
+                self._turn_page(RunKind.JOB_GROUP, failed)
+            for kind in (RunKind.FLOW_RUN, RunKind.PLAN_RUN):
+                await self._conclude(kind)
+        return has_read
+
+    async def _page(self, kind: RunKind) -> list[RunState]:
+        return await self._context.bus.recent_runs(
             workspace=self._context.name,
-            kind=RunKind.JOB_GROUP,
+            kind=kind,
             statuses=(Status.FAILED,),
-            limit=_CONSIDERED,
+            before=self._before.get(kind),
+            limit=_PAGE,
         )
-        unread = [run for run in failed if run.historical and not run.detailed][:_AT_ONCE]
-        self._are_left = bool(unread) or self._is_history_unread()
+
+    def _turn_page(self, kind: RunKind, page: Sequence[RunState]) -> None:
+        self._before[kind] = page[-1].key if len(page) == _PAGE else None
+
+    async def _explain(self, unread: Sequence[RunState]) -> bool:
+        """Read the job records of these; False where none were read."""
         if not self._context.can(Capability.READ_JOBS):
             if not self._context.is_unproven():
                 await self._observe([final(known_end(run)) for run in unread])
@@ -79,6 +112,22 @@ class OldFailures:
             if run.key.id not in listed:
                 await self._observe([await self._read(run)])
         return bool(unread)
+
+    async def _conclude(self, kind: RunKind) -> None:
+        """Say of what has parts that no more will be known, where these are linked and read."""
+        page, reads = await self._page(kind), 0
+        for run in page:
+            if run.detailed or self._reasons.may_learn_more(run):
+                continue
+            if kind is RunKind.PLAN_RUN:
+                is_followed = self._plan_children.is_followed(run.key.id)
+                if is_followed or reads == _AT_ONCE:
+                    continue
+                if not await self._plan_children.is_linked(run.key.id):
+                    reads += 1
+                    continue
+            await self._reasons.conclude(run)
+        self._turn_page(kind, page)
 
     def _is_history_unread(self) -> bool:
         history = self._context.live_state.workspaces[self._context.name].history

@@ -120,6 +120,30 @@ class PlanChildren:
         """True while children of this plan run may still be linked."""
         return self._followed.is_followed(plan_run_id)
 
+    async def is_linked(self, plan_run_id: str) -> bool:
+        """True where all is linked that the workspace names of an old plan run.
+
+        Where a restart forgot that, the plan run is read and followed again.
+
+        Raises:
+            MonitorError: it cannot be read now.
+        """
+        if self._complete.get(plan_run_id) is not None or not self._can_read():
+            return True
+        if self._followed.is_followed(plan_run_id):
+            return False
+        read = self._context.client.runs.plan_run
+        try:
+            row = await read(plan_run_id, priority=Priority.INVENTORY)
+        except MonitorError as error:
+            if not is_about_the_object(error):
+                raise
+            log.info("old plan run not readable", plan_run=plan_run_id, reason=str(error))
+            self._complete.put(plan_run_id, value=True)
+            return True
+        await self._follow(row, is_over=True)
+        return row.plan_id is None or self._refused.get(row.plan_id) is not None
+
     async def link_ended(self, rows: Sequence[PlanRunRow]) -> None:
         """Read at once what these plan runs have started, which have just ended.
 

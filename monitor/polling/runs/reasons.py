@@ -84,14 +84,13 @@ class Reasons:
 
     async def load(self) -> None:
         """Resume the ends of the last day of which not all is known."""
-        oldest = self._context.clock.now() - timedelta(seconds=_GIVEN_UP_SECONDS)
         for kind in _KINDS:
             runs = await self._context.bus.recent_runs(
                 workspace=self._context.name, kind=kind, limit=_PICKED_UP_RUNS
             )
             for run in runs:
                 is_open = run.status.is_terminal and not _is_explained_wholly(run)
-                if is_open and run.confirmed_at >= oldest:
+                if is_open and self._is_recent(run):
                     self._wait_for(run.key, after_seconds=0.0)
 
     def seconds_until_due(self) -> float | None:
@@ -201,6 +200,24 @@ class Reasons:
                 cap_seconds=self._context.settings.reconcile_seconds,
             )
         return False
+
+    def may_learn_more(self, end: RunState) -> bool:
+        """True where the end is looked at again until all is known of it, or for a day."""
+        return not end.historical and self._is_recent(end)
+
+    def _is_recent(self, end: RunState) -> bool:
+        oldest = self._context.clock.now() - timedelta(seconds=_GIVEN_UP_SECONDS)
+        return end.confirmed_at >= oldest
+
+    async def conclude(self, end: RunState) -> None:
+        """Observe what is known of a linked end as the last of it, once its parts are explained.
+
+        Raises:
+            BusUnavailableError: the store does not answer.
+        """
+        parts = await self._context.bus.children(end.key)
+        if all(map(_is_explained_wholly, failed_parts(parts))):
+            await self._observe_again(end, is_over=True)
 
     async def _observe_again(self, state: RunState, *, is_over: bool) -> bool:
         """Observe what is known now; True where that was the last of it."""

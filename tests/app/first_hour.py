@@ -34,6 +34,7 @@ _HISTORY = timedelta(days=7)
 _SPEED = 40.0
 _ATTEMPTS = 10
 _FAILURES = frozenset({"run_failed", "failing_repeatedly"})
+_KINDS = ("job_group", "flow_run", "plan_run")
 _FAILING = "dataprep_consecutive_failures"
 _HEAD = (
     "  min  level     failing gauge page alert  newest run, h: jg   fr   pr  unexplained"
@@ -75,7 +76,7 @@ class Minute(Struct, frozen=True, kw_only=True):
     reading: tuple[str, ...]
     reached: datetime | None
     newest_hours: dict[str, float | None]  # age of the newest known run, by kind
-    unexplained: int  # failing runs of job groups whose reason is not read yet
+    unexplained: int  # failed runs, the newest 200 of each kind, whose reason is not read yet
 
     def row(self) -> str:
         ages = " ".join(
@@ -109,7 +110,11 @@ async def _observe(face: Face, *, at: float, now: datetime) -> Minute:
     alerts = (await face.json("/api/v1/alerts?state=firing&limit=500"))["data"]
     page = await face.text("/")
     acme = (await face.json("/api/v1/workspaces"))["data"][0]
-    failed = (await face.json("/api/v1/runs?kind=job_group&status=failed&limit=200"))["data"]
+    failed = [
+        run
+        for kind in _KINDS
+        for run in (await face.json(f"/api/v1/runs?kind={kind}&status=failed&limit=200"))["data"]
+    ]
     history = acme["history"]
     return Minute(
         at=at,
@@ -128,10 +133,7 @@ async def _observe(face: Face, *, at: float, now: datetime) -> Minute:
         ),
         reading=tuple(acme["reading"]),
         reached=None if history is None else datetime.fromisoformat(history["reached"]),
-        newest_hours={
-            kind: await _newest_hours(face, kind, now)
-            for kind in ("job_group", "flow_run", "plan_run")
-        },
+        newest_hours={kind: await _newest_hours(face, kind, now) for kind in _KINDS},
         unexplained=sum(not run["is_reason_read"] for run in failed),
     )
 

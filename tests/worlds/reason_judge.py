@@ -79,12 +79,15 @@ def _of_alert(
     errors = {end.run: _errors(world, end.run, end.parts) for end in about}
     owed = [texts for run, texts in errors.items() if run in due]
     is_owed = bool(owed) and None not in owed
-    # What need not be known yet may be known, and nothing else.
-    is_wrong = error is not None and bool(errors) and None not in errors.values()
-    readable = set().union(*(texts for texts in errors.values() if texts is not None))
-    if (is_owed or is_wrong) and error not in readable:
+    # What need not be known, or not yet, may be known, and nothing else.
+    is_wrong = error is not None and bool(about)
+    true = {
+        group.error for end in about for group in _failed_groups(world, {end.run, *end.parts})
+    } - {None}
+    if (is_owed or is_wrong) and error not in true:
         kind, run_id = about[-1].run
-        text = f"{RULE} by {kind} {run_id} has the error {error!r}, not one of {sorted(readable)}"
+        known = sorted(map(str, true))
+        text = f"{RULE} by {kind} {run_id} has the error {error!r}, not one of {known}"
         yield Finding(seed=world.seed, kind=Kind.NO_REASON, text=text)
 
 

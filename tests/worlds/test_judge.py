@@ -309,6 +309,12 @@ def test_an_alert_has_the_error_of_a_run_that_it_is_about(
     ends = own_ends(world, [Span(blind_from, NEVER)])
     found = reason_findings(world, ends, faces, until=_UNTIL)
     assert {finding.kind for finding in found} == kinds
+    refused = Withdrawal(
+        span=Span(161, NEVER), lists=frozenset(), refusal=Refusal.GONE, with_objects=True
+    )
+    world = msgspec.structs.replace(world, withdrawals=(refused,))
+    found = reason_findings(world, ends, faces, until=_UNTIL)
+    assert {finding.kind for finding in found} == kinds, "its job records need not be readable"
 
 
 def test_a_missing_link_is_found() -> None:

@@ -78,7 +78,6 @@ def build_listener(
     configuration: Configuration,
     hosting: Hosting,
     *,
-    store: ShardStore,
     clock: Clock,
     registry: CollectorRegistry,
 ) -> CallbackListener | None:
@@ -88,11 +87,9 @@ def build_listener(
     return CallbackListener(
         settings=configuration.callbacks,
         workspaces=callback_settings(configuration.workspaces),
-        receive=store.receive,
+        receive=hosting.receive,
         clock=clock,
         registry=registry,
-        direct=hosting.observe_directly,
-        on_stored=hosting.callback_stored,
         store_id=_store_id(configuration),
     )
 

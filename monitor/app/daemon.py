@@ -156,7 +156,6 @@ class Daemon:
         self._listener = build_listener(
             self._configuration,
             self._hosting,
-            store=store,
             clock=self._clock,
             registry=self._registry,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol, Self
 
 import structlog
@@ -49,7 +49,7 @@ _NOBODY = Secret("\0 no callback carries this")
 
 
 class Receive(Protocol):
-    """Keeps a callback in its workspace's inbox; see `EventBus.receive`."""
+    """Takes a callback; on return it is durable, or there was no room. See `EventBus.receive`."""
 
     async def __call__(
         self, callback: StoredCallback, *, inbox_bound: int, timeout_seconds: float
@@ -83,13 +83,7 @@ class _Entrance(NamedTuple):
 
 
 class CallbackListener:
-    """The listener for callbacks and nothing else.
-
-    ``receive`` is the store's. ``direct`` observes a callback at once and returns when that is
-    durable, or returns None; then the inbox takes it. ``on_stored`` is called with the workspace's
-    name after each callback that the inbox took, and after each that repeats one: the workspace has
-    something to show either way.
-    """
+    """The listener for callbacks and nothing else."""
 
     def __init__(
         self,
@@ -99,17 +93,13 @@ class CallbackListener:
         receive: Receive,
         clock: Clock,
         registry: CollectorRegistry,
-        on_stored: Callable[[str], None],
-        direct: Callable[[StoredCallback], Awaitable[Received | None]] | None = None,
         store_id: str | None = None,
     ) -> None:
         self._settings = settings
-        self._direct = direct
         self._store_id = store_id
         self.replace_workspaces(workspaces)
         self._keep = receive
         self._clock = clock
-        self._on_stored = on_stored
         self._in_flight = 0
         self._warn_from: dict[str, float] = {}
         refused = Counter(
@@ -268,37 +258,17 @@ class CallbackListener:
             fingerprint=statement.fingerprint,
         )
         try:
-            received = await self._observe_directly(callback)
-            if received is None:
-                received = await self._receive_into_inbox(callback, settings)
+            received = await self._keep(
+                callback,
+                inbox_bound=settings.inbox_bound,
+                timeout_seconds=self._settings.commit_timeout_seconds,
+            )
         except BusUnavailableError as exc:
             log.warning("callback not stored", workspace=name, reason=str(exc))
             raise _Refusal("overloaded", 503, retry_after_seconds=5) from exc
-        return "accepted" if received is Received.STORED else "duplicate"
-
-    async def _observe_directly(self, callback: StoredCallback) -> Received | None:
-        if self._direct is None:
-            return None
-        seconds = self._settings.commit_timeout_seconds
-        try:
-            # It may be stored all the same; then the sender repeats what is known.
-            async with asyncio.timeout(seconds):
-                return await self._direct(callback)
-        except TimeoutError as exc:
-            raise BusUnavailableError(f"the store was not free within {seconds:g} s") from exc
-
-    async def _receive_into_inbox(
-        self, callback: StoredCallback, settings: CallbackSettings
-    ) -> Received:
-        received = await self._keep(
-            callback,
-            inbox_bound=settings.inbox_bound,
-            timeout_seconds=self._settings.commit_timeout_seconds,
-        )
         if received is Received.FULL:
             raise _Refusal("overloaded", 429, retry_after_seconds=60)
-        self._on_stored(callback.workspace)
-        return received
+        return "accepted" if received is Received.STORED else "duplicate"
 
 
 def _address(request: web.BaseRequest) -> tuple[str, str]:

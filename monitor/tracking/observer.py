@@ -1,20 +1,21 @@
 """The only way in which runs become known: one commit for each batch of observations.
 
-Any task may call it: polls, readers of job records, the inbox. Batches of one workspace take turns
-by a lock for each workspace, so a run's state, its events and its pipeline's health change in one
-order. Live state is written here only after the commit has returned, without an ``await`` between,
-so no other task sees a half-learned batch; a failed commit has changed nothing.
+Any task may call it: polls, readers of job records, callbacks. Batches of one workspace take turns,
+so a run's state, its events and its pipeline's health change in one order. Live state is written
+here only after the commit has returned, without an ``await`` between, so no other task sees a
+half-learned batch; a failed commit has changed nothing.
 
-A commit and what is learned from it run in a task of their own, which no cancellation interrupts:
-a cancelled caller waits for it, at most as long as a commit may take, and is then cancelled. Only a
-failure that is no `MonitorError` leaves memory and store apart; `watch` raises it, which ends the
-daemon.
+A commit and what is learned from it run in a task of the workspace, which no cancellation
+interrupts (`turns`). Only a failure that is no `MonitorError` leaves memory and store apart;
+`watch` raises it, which ends the daemon.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -41,7 +42,6 @@ from monitor.tracking.settings import TrackingSettings
 from monitor.tracking.shared_values import SharedValues
 from monitor.tracking.transitions import Boundary, RunTransition, advance
 from monitor.tracking.turns import Turns
-from monitor.tracking.uncancelled import UncancelledWork
 from monitor.tracking.workspace_changes import WorkspaceChanges
 from monitor.tracking.workspace_clocks import ClockDoubt, ClockSkew, WorkspaceClocks
 
@@ -49,7 +49,7 @@ from monitor.tracking.workspace_clocks import ClockDoubt, ClockSkew, WorkspaceCl
 OBSERVED_AT_ONCE = 50
 FOLLOWING = "following"  # topic of the state entry that holds `followed_since`
 
-_IDLE_PATIENCE_SECONDS = 1.0
+_IDLE_LINGER_SECONDS = 1.0
 _NOT_PROCESSED = (ObservationOutcome.UNCONFIRMED, ObservationOutcome.NEEDS_DETAIL)
 
 
@@ -92,7 +92,6 @@ class Observer:
         self.changes = WorkspaceChanges(
             bus=bus, clock=clock, commit_timeout_seconds=settings.commit_timeout_seconds
         )
-        self._uncancelled = UncancelledWork()
         self._counts = ObservationCounts(registry)
 
     async def watch(self) -> None:
@@ -101,7 +100,7 @@ class Observer:
         After one, memory and store may differ; only a restart mends that. A cancelled call changes
         nothing.
         """
-        await self._uncancelled.watch()
+        await self._turns.watch()
 
     async def open(
         self,
@@ -136,7 +135,6 @@ class Observer:
         self._opened.discard(workspace)
         self._workspace_clocks.forget(workspace)
         self._followed_since.pop(workspace, None)
-        self._turns.forget(workspace)
         self._live_state.remove_workspace(workspace)
 
     async def follow_since(self, workspace: str, at: datetime) -> datetime:
@@ -154,7 +152,7 @@ class Observer:
             await self._commit(Change(state_entries=(state_entry,)))
             self._remember_following(workspace, at)
 
-        await self._uncancelled.run(fix())
+        await self._turns.run(workspace, fix)
         return at
 
     def _remember_following(self, workspace: str, at: datetime) -> None:
@@ -174,46 +172,40 @@ class Observer:
         """Apply observations in their order and return what came of each.
 
         On return the new state, its events, the state entries and the removal of callbacks from
-        the inbox are durable, all by one commit. It waits for a commit that is under way in the
-        same workspace. A call that is cancelled in its commit is kept waiting until that is done.
+        the inbox are durable, all by one commit. All are of one workspace; its commits of before
+        are waited for. A call that is cancelled in its commit is kept waiting until that is done.
 
         Raises:
             BusUnavailableError: nothing was stored and nothing is known that was not before; the
                 same observations may be made again.
         """
-        async with self._turns.of(*(observation.key.workspace for observation in observations)):
-            applied = self._apply(observations, Change(state_entries=tuple(state_entries)))
-            transitions, _ = await self._uncancelled.run(applied)
-        self._count(observations, transitions)
+        beside = Change(state_entries=tuple(state_entries))
+        if not observations:
+            # A watermark alone waits for no turn: a thousand idle workspaces share a transaction.
+            if state_entries:
+                await self._commit(beside, linger_seconds=_IDLE_LINGER_SECONDS)
+            return []
+        workspace = observations[0].key.workspace
+        applied = partial(self._apply, observations, beside)
+        transitions, _ = await self._turns.run(workspace, applied)
         return [transition.outcome for transition in transitions]
 
-    async def observe_arrived(
-        self,
-        callbacks: Sequence[StoredCallback],
-        observations: Sequence[Observation],
-        *,
-        free_within_seconds: float,
+    def begin(self, workspace: str, work: Callable[[], Awaitable[None]]) -> asyncio.Future[None]:
+        """Run work that ends in `observe_callbacks` when the turn has come. Nobody cancels it."""
+        return self._turns.begin(workspace, work)
+
+    async def observe_callbacks(
+        self, callbacks: Sequence[StoredCallback], observations: Sequence[Observation]
     ) -> list[tuple[ObservationOutcome, Received | None]]:
-        """Apply what callbacks of one workspace report that are in no inbox yet.
+        """Apply what callbacks report that are in no inbox yet. Only for work of `begin`.
 
         On return they, the new state and its events are durable, all by one commit. None: this
-        callback was not stored and belongs into the inbox, because its run has become unknown or
-        others had the workspace for so many seconds. To be called from a task that nobody cancels.
+        callback was not stored and belongs into the inbox, because its run has become unknown.
 
         Raises:
             BusUnavailableError: as `observe`.
         """
-        workspace = observations[0].key.workspace
-        turn = await self._turns.take(workspace, within_seconds=free_within_seconds)
-        if turn is None:
-            return [(ObservationOutcome.UNCONFIRMED, None) for _ in observations]
-        try:
-            transitions, answers = await self._uncancelled.run_here(
-                self._apply(observations, Change(arrived=tuple(callbacks)))
-            )
-        finally:
-            turn.give_back()
-        self._count(observations, transitions)
+        transitions, answers = await self._apply(observations, Change(arrived=tuple(callbacks)))
         stored = iter(answers)
         return [
             (outcome, None if outcome in _NOT_PROCESSED else next(stored))
@@ -229,6 +221,7 @@ class Observer:
         change = self._change(observations, advanced, known, beside)
         answers = await self._commit(change) if change != Change() else ()
         self._learn(observations, advanced, known)
+        self._count(observations, advanced.transitions)
         return advanced.transitions, answers
 
     def _count(
@@ -261,8 +254,7 @@ class Observer:
                 await self._commit(Change(state_entries=state_entries))
             self._live_state.forget_pipeline(workspace, kind, pipeline_id)
 
-        async with self._turns.of(workspace):
-            await self._uncancelled.run(drop())
+        await self._turns.run(workspace, drop)
 
     async def forget_idle(
         self, workspace: str, *, now: datetime, listed: Collection[tuple[PipelineKind, str]]
@@ -289,8 +281,7 @@ class Observer:
                 self._live_state.forget_pipeline(workspace, kind, pipeline_id)
             return len(idle)
 
-        async with self._turns.of(workspace):
-            return await self._uncancelled.run(drop())
+        return await self._turns.run(workspace, drop)
 
     async def change_workspace(self, workspace: str, what: str, after: str | None) -> bool:
         """Publish that something about a workspace itself changed; see `WorkspaceChanges.learn`."""
@@ -351,13 +342,11 @@ class Observer:
             ),
         )
 
-    async def _commit(self, change: Change) -> tuple[Received, ...]:
-        # A watermark alone: a thousand idle workspaces share a transaction.
-        is_idle = not (change.runs or change.events or change.processed or change.arrived)
+    async def _commit(self, change: Change, *, linger_seconds: float = 0.0) -> tuple[Received, ...]:
         return await self._bus.commit(
             change,
             timeout_seconds=self._settings.commit_timeout_seconds,
-            patience_seconds=_IDLE_PATIENCE_SECONDS if is_idle else 0.0,
+            patience_seconds=linger_seconds,
         )
 
     def _learn(

@@ -39,7 +39,6 @@ async def main(path: str, secret: str, signing_key: str) -> None:
         receive=bus.receive,
         clock=clock,
         registry=registry,
-        on_stored=lambda _: None,
     )
     sys.stdout.write(f"{await listener.start()}\n")
     sys.stdout.flush()

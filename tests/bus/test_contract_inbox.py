@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from msgspec.structs import replace
-
 from monitor.bus.contract import Change, EventBus, Received, Retention, StoredCallback
 from tests.bus.conftest import OpenBus
-from tests.bus.examples import NOW, SOON, callback, event, key, log_of
+from tests.bus.examples import SOON, callback, event, log_of
 from tests.clocks import ManualClock
 
 DAY_SECONDS = 86_400.0
@@ -160,24 +158,3 @@ async def test_a_duplicate_spoils_no_change(bus: EventBus, clock: ManualClock) -
     assert [waiting.run_id for waiting in (await bus.inbox("marketing", limit=10)).callbacks] == [
         "3"
     ]
-
-
-async def test_a_run_waits_while_any_of_its_callbacks_does(open_bus: OpenBus) -> None:
-    """Also over a restart, until the last one was processed or has expired."""
-    bus = await open_bus()
-    first, second = callback(1), replace(callback(1), fingerprint="another")
-    await receive(bus, first)
-    await receive(bus, second)
-    await receive(bus, callback(2))
-    await bus.close()
-    bus = await open_bus()
-    assert [bus.is_waiting(key(number)) for number in (1, 2, 3)] == [True, True, False]
-
-    waiting = (await bus.inbox("marketing", limit=10)).callbacks
-    await bus.commit(Change(processed=(waiting[0].id,)), timeout_seconds=SOON)
-    assert bus.is_waiting(key(1))
-    await bus.commit(Change(processed=(waiting[1].id,)), timeout_seconds=SOON)
-    assert not bus.is_waiting(key(1))
-
-    await bus.prune(Retention(), now=NOW + timedelta(days=2))
-    assert not bus.is_waiting(key(2))

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from monitor.bus.contract import Change
 from monitor.bus.sqlite import SqliteBus, arrivals
 from monitor.bus.sqlite.arrivals import RecentCallbacks
-from tests.bus.examples import SOON, callback, key
+from tests.bus.examples import SOON, callback
 from tests.clocks import ManualClock
 
 WORKSPACES = ("marketing", "finance")
@@ -58,9 +58,6 @@ async def test_the_inbox_has_the_unprocessed_callbacks(
                         for waiting in (await bus.inbox(name, after=after, limit=100)).callbacks
                     ]
                     assert read == [text for text in expected if text > after]
-                for run in range(1, 7):
-                    is_waiting = (name, str(run)) in waiting
-                    assert bus.is_waiting(key(run, workspace=name)) == is_waiting
         await bus.close()
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 
+from monitor.bus.contract import EventBus, Received, StoredCallback
 from monitor.bus.sqlite.store import SqliteBus
-from monitor.callbacks.listener import CallbackListener
+from monitor.callbacks.intake import CallbackIntake
+from monitor.callbacks.listener import CallbackListener, Receive
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
@@ -72,12 +75,11 @@ class Answer:
 
 @dataclass
 class ListenerScene:
-    """The listener as a sender sees it, and how often it woke the daemon."""
+    """The listener as a sender sees it, over a store without a daemon."""
 
     port: int
     session: aiohttp.ClientSession
     registry: CollectorRegistry
-    stored: list[str] = field(default_factory=list)
 
     async def post(
         self,
@@ -120,19 +122,29 @@ async def scene(
     registry: CollectorRegistry,
     callback_settings: CallbackSettings,
 ) -> AsyncIterator[ListenerScene]:
-    stored: list[str] = []
     listener = CallbackListener(
         settings=ListenerSettings(listen="127.0.0.1:0", wrong_secret_delay_seconds=0),
         workspaces={"acme": callback_settings},
         receive=bus.receive,
         clock=clock,
         registry=registry,
-        on_stored=stored.append,
     )
     port = await listener.start()
     async with aiohttp.ClientSession() as session:
-        yield ListenerScene(port=port, session=session, registry=registry, stored=stored)
+        yield ListenerScene(port=port, session=session, registry=registry)
     await listener.stop()
+
+
+def received_by(intake: CallbackIntake, bus: EventBus) -> Receive:
+    """Return how a daemon receives callbacks of its only workspace."""
+
+    async def receive(
+        callback: StoredCallback, *, inbox_bound: int, timeout_seconds: float
+    ) -> Received:
+        keep = partial(bus.receive, inbox_bound=inbox_bound, timeout_seconds=timeout_seconds)
+        return await intake.receive(callback, keep=keep, timeout_seconds=timeout_seconds)
+
+    return receive
 
 
 def job_group(number: int) -> RunKey:

@@ -179,7 +179,6 @@ async def open_scene(
         receive=bus.receive,
         clock=clock,
         registry=registry,
-        on_stored=lambda _: None,
     )
     port = await listener.start()
     async with gate.open() as url:

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from monitor.bus.contract import StoredCallback
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks.inbox import InboxReader
+from monitor.callbacks.intake import CallbackIntake
 from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.registrar import Registrar
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings, SignatureMode
@@ -32,7 +33,7 @@ from monitor.tracking.observer import Observer
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.settings import WorkspaceSettings
 from tests.app.eventually import eventually
-from tests.callbacks.conftest import SECRET
+from tests.callbacks.conftest import SECRET, received_by
 from tests.clocks import FastClock
 
 POLL = PollSettings(
@@ -166,13 +167,15 @@ async def monitor(
         clock=clock,
         follower=poller,
     )
+    intake = CallbackIntake(
+        "acme", observer=observer, view=live_state.view, follower=poller, inbox=reader
+    )
     listener = CallbackListener(
         settings=ListenerSettings(listen="127.0.0.1:0", wrong_secret_delay_seconds=0),
         workspaces={"acme": SETTINGS},
-        receive=bus.receive,
+        receive=received_by(intake, bus),
         clock=clock,
         registry=registry,
-        on_stored=lambda _: reader.notify(),
     )
     url = f"http://127.0.0.1:{await listener.start()}"
     registrar = Registrar(

@@ -6,14 +6,10 @@ import asyncio
 import hashlib
 import hmac
 
-import aiohttp
 import pytest
-from prometheus_client import CollectorRegistry
 
-from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.sqlite.store import SqliteBus
-from monitor.callbacks.listener import CallbackListener
-from monitor.callbacks.settings import CallbackSettings, ListenerSettings, SignatureMode
+from monitor.callbacks.settings import CallbackSettings, SignatureMode
 from monitor.model.secrets import Secret
 from tests.callbacks.conftest import SECRET, ListenerScene
 from tests.clocks import ManualClock
@@ -23,12 +19,11 @@ SIGNING = "a key for signatures"
 
 
 async def test_an_accepted_callback_is_in_the_inbox(scene: ListenerScene, bus: SqliteBus) -> None:
-    """204 means that the callback is durable, and the daemon is woken."""
+    """204 means that the callback is durable."""
     response = await scene.post(BODY)
 
     assert (response.status, response.body) == (204, b"")
     assert [stored.run_id for stored in (await bus.inbox("acme", limit=10)).callbacks] == ["9"]
-    assert scene.stored == ["acme"]
     assert scene.count("accepted") == 1
 
 
@@ -118,32 +113,6 @@ async def test_a_closed_store_is_overload_not_success(scene: ListenerScene, bus:
     assert response.status == 503
     assert int(response.headers["Retry-After"]) > 0
     assert scene.count("overloaded") == 1
-
-
-async def test_a_commit_of_the_direct_way_that_hangs_is_overload(
-    bus: SqliteBus, clock: ManualClock, registry: CollectorRegistry
-) -> None:
-    """The time for storing a callback is its time, whoever's commit it waits for."""
-
-    async def wait_for_ever(_: StoredCallback) -> Received | None:
-        return await asyncio.Future()
-
-    listener = CallbackListener(
-        settings=ListenerSettings(listen="127.0.0.1:0", commit_timeout_seconds=0.1),
-        workspaces={"acme": CallbackSettings(secret=Secret(SECRET))},
-        receive=bus.receive,
-        clock=clock,
-        registry=registry,
-        on_stored=lambda _: None,
-        direct=wait_for_ever,
-    )
-    port = await listener.start()
-    async with aiohttp.ClientSession() as session, asyncio.timeout(5):
-        response = await ListenerScene(port, session, registry).post(BODY)
-    await listener.stop()
-
-    assert response.status == 503
-    assert "Retry-After" in response.headers
 
 
 async def test_the_registrars_test_is_answered_and_not_stored(

@@ -29,7 +29,6 @@ async def test_a_wrong_secret_is_answered_late_and_a_right_one_at_once(
         receive=bus.receive,
         clock=clock,
         registry=registry,
-        on_stored=lambda _: None,
     )
     port = await listener.start()
     with structlog.testing.capture_logs() as lines:

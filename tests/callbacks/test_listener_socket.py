@@ -6,12 +6,14 @@ import asyncio
 import gzip
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
+from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks.listener import OUTCOMES, CallbackListener
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
@@ -85,7 +87,6 @@ async def socket(bus: SqliteBus, clock: ManualClock) -> AsyncIterator[Socket]:
         receive=bus.receive,
         clock=clock,
         registry=registry,
-        on_stored=lambda _: None,
     )
     yield Socket(port=await listener.start(), registry=registry)
     await listener.stop()
@@ -263,13 +264,18 @@ async def test_a_callback_in_work_is_answered_when_the_listener_stops(
 ) -> None:
     """A callback that is stored while the listener stops is acknowledged, and no later one is."""
     stopping: list[asyncio.Task[None]] = []
+
+    async def receive_and_stop(callback: StoredCallback, **limits: Any) -> Received:
+        received = await bus.receive(callback, **limits)
+        stopping.append(asyncio.create_task(listener.stop()))
+        return received
+
     listener = CallbackListener(
         settings=ListenerSettings(listen="127.0.0.1:0", wrong_secret_delay_seconds=0),
         workspaces={"acme": CallbackSettings(secret=Secret(SECRET))},
-        receive=bus.receive,
+        receive=receive_and_stop,
         clock=clock,
         registry=registry,
-        on_stored=lambda _: stopping.append(asyncio.create_task(listener.stop())),
     )
     socket = Socket(port=await listener.start(), registry=registry)
     answer = await socket.post(BODY)

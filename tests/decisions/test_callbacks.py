@@ -10,8 +10,8 @@ import aiohttp
 import msgspec
 import pytest
 
-from monitor.callbacks.direct_way import DirectWay
 from monitor.callbacks.inbox import InboxReader
+from monitor.callbacks.intake import CallbackIntake
 from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.model.runs import Source
@@ -19,6 +19,7 @@ from monitor.model.secrets import Secret
 from monitor.sandbox.running.engine import Outcome
 from monitor.sandbox.settings import WorldOptions
 from monitor.sandbox.world.records.runs import SAMPLING_LIKE
+from tests.callbacks.conftest import received_by
 from tests.decisions.followed import ALL, Followed, following
 from tests.polling.conftest import NAME, asleep
 
@@ -39,20 +40,19 @@ class Door:
             clock=scene.clock,
             follower=it.poller,
         )
-        way = DirectWay(
-            bus=scene.bus,
+        intake = CallbackIntake(
+            NAME,
             observer=scene.observer,
             view=scene.live_state.view,
             follower=it.poller,
+            inbox=self.reader,
         )
         self.listener = CallbackListener(
             settings=ListenerSettings(listen="127.0.0.1:0", wrong_secret_delay_seconds=0),
             workspaces={NAME: SETTINGS},
-            receive=scene.bus.receive,
+            receive=received_by(intake, scene.bus),
             clock=scene.clock,
             registry=scene.registry,
-            on_stored=lambda _: self.reader.notify(),
-            direct=way.take,
         )
         self.port = 0
 

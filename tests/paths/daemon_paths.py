@@ -43,8 +43,8 @@ _PAGE_KEPT_SECONDS = 11.0
 _SELDOM_SECONDS = 1_000_000.0  # what must not run while a path is played
 
 _REQUEST = "Task-"  # asyncio's own name for tasks, which aiohttp leaves to its handlers
-_OBSERVER, _OUTPUT = "observer: commit", "mqtt: read the log"
-_CALLBACK_TASKS = (_REQUEST, f"callbacks {_NAME}", _OBSERVER, _OUTPUT)
+_OBSERVER, _OUTPUT = "observer: ", "mqtt: read the log"
+_CALLBACK_TASKS = (_REQUEST, _OBSERVER, _OUTPUT)
 _READ_TASKS = (f"{_NAME}: changes", f"{_NAME}: details", "waiting for job records")
 _POLL_TASKS = (*_READ_TASKS, _OBSERVER, "alerting", _OUTPUT)
 _VIEW_TASKS = ("connection", _REQUEST, "page rendering", "overview", "recent readiness")

@@ -1,72 +1,131 @@
-"""Who may change what is known of a workspace, and how long callbacks wait for it."""
+"""Work of one workspace runs piece by piece, in order, whoever is cancelled."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
+import pytest
+
+from monitor.model.errors import BusUnavailableError
 from monitor.tracking.turns import Turns
 
-BRIEFLY = 0.01
+
+class Recorded:
+    """Pieces of work that the test lets end, and when each has begun and ended."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.lines: list[str] = []
+        self.may_end = asyncio.Event()
+
+    def piece(self, name: str) -> Callable[[], Awaitable[str]]:
+        async def work() -> str:
+            self.lines.append(f"{name} begins")
+            await self.may_end.wait()
+            self.lines.append(f"{name} ends")
+            return name
+
+        return work
+
+    def start(self, name: str, *, workspace: str = "acme") -> asyncio.Task[str]:
+        return asyncio.create_task(self.turns.run(workspace, self.piece(name)))
 
 
-async def test_a_free_workspace_is_taken_at_once() -> None:
-    """Without anybody else the turn is there, and there again when it was given back."""
-    turns = Turns()
+async def passing(count: int = 5) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_work_of_one_workspace_does_not_overlap() -> None:
+    """Each piece begins when the one before has ended, in the order of their arrival."""
+    recorded = Recorded()
+    pieces = [recorded.start(name) for name in ("first", "second", "third")]
+    await passing()
+    assert recorded.lines == ["first begins"]
+    recorded.may_end.set()
+
+    assert await asyncio.gather(*pieces) == ["first", "second", "third"]
+    ordered = [
+        f"{name} {what}" for name in ("first", "second", "third") for what in ("begins", "ends")
+    ]
+    assert recorded.lines == ordered
+
+
+async def test_workspaces_do_not_wait_for_each_other() -> None:
+    """Work of another workspace begins at once."""
+    recorded = Recorded()
+    pieces = [recorded.start("first"), recorded.start("other", workspace="other")]
+    await passing()
+
+    assert recorded.lines == ["first begins", "other begins"]
+    recorded.may_end.set()
+    await asyncio.gather(*pieces)
+
+
+async def test_a_caller_that_is_cancelled_waits_for_its_work() -> None:
+    """However often it is cancelled, its work ends, and the next begins only then."""
+    recorded = Recorded()
+    first, second = recorded.start("first"), recorded.start("second")
+    await passing()
     for _ in range(2):
-        turn = await turns.take("acme", within_seconds=0.0)
-        assert turn is not None
-        turn.give_back()
+        first.cancel()
+        await passing()
+    assert not first.done()
+    recorded.may_end.set()
+
+    assert await second == "second"
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert recorded.lines[:2] == ["first begins", "first ends"]
 
 
-async def test_a_busy_workspace_is_waited_for_within_the_limit() -> None:
-    """A turn that others keep is not waited for without end, one that they give back is had."""
+async def test_work_that_has_not_begun_is_not_done() -> None:
+    """A caller that is cancelled before its turn has come ends at once and leaves nothing."""
+    recorded = Recorded()
+    first, second = recorded.start("first"), recorded.start("second")
+    await passing()
+    second.cancel()
+    await asyncio.wait((second,), timeout=5)
+    assert second.cancelled()
+    recorded.may_end.set()
+
+    assert await first == "first"
+    await passing()
+    assert recorded.lines == ["first begins", "first ends"]
+
+
+async def test_work_that_is_begun_needs_no_caller() -> None:
+    """What nobody awaits is done in its turn, and its failure stops nobody else."""
+    recorded = Recorded()
+    recorded.may_end.set()
+
+    async def fail() -> None:
+        raise BusUnavailableError("the disk is full")
+
+    failed = recorded.turns.begin("acme", fail)
+    done = recorded.turns.begin("acme", recorded.piece("second"))
+
+    assert await done == "second"
+    assert isinstance(failed.exception(), BusUnavailableError)
+
+
+async def test_only_a_failure_that_is_not_foreseen_ends_the_watch() -> None:
+    """A store that refuses is its caller's matter; anything else is the daemon's."""
     turns = Turns()
-    held = await turns.take("acme", within_seconds=BRIEFLY)
-    assert held is not None
-    assert await turns.take("acme", within_seconds=BRIEFLY) is None
-    taking = asyncio.create_task(turns.take("acme", within_seconds=60.0))
-    await asyncio.sleep(0)
-    held.give_back()
+    watching = asyncio.create_task(turns.watch())
 
-    assert await taking is not None
+    async def refuse() -> None:
+        raise BusUnavailableError("the disk is full")
 
+    async def break_down() -> None:
+        raise KeyError("unforeseen")
 
-async def test_a_turn_that_passes_from_one_to_the_next_is_not_free() -> None:
-    """Just after a release others are first, and the limit holds for whoever comes then."""
-    turns = Turns()
-    first = await turns.take("acme", within_seconds=BRIEFLY)
-    assert first is not None
-    may_end = asyncio.Event()
-
-    async def hold() -> None:
-        async with turns.of("acme", "other"):
-            await may_end.wait()
-
-    holding = asyncio.create_task(hold())
-    await asyncio.sleep(0)
-    first.give_back()  # the next one has not run yet
-
-    async with asyncio.timeout(5):
-        assert await turns.take("acme", within_seconds=BRIEFLY) is None
-    may_end.set()
-    await holding
-    assert await turns.take("acme", within_seconds=BRIEFLY) is not None
-
-
-async def test_a_cancelled_wait_holds_nothing() -> None:
-    """Whoever is cancelled while waiting for a second workspace gives the first one back."""
-    turns = Turns()
-    held = await turns.take("other", within_seconds=BRIEFLY)
-
-    async def hold() -> None:
-        async with turns.of("acme", "other"):
-            raise AssertionError("the other workspace is held")
-
-    waiting = asyncio.create_task(hold())
-    await asyncio.sleep(0)
-    waiting.cancel()
-    await asyncio.gather(waiting, return_exceptions=True)
-
-    assert held is not None
-    assert waiting.cancelled()
-    assert await turns.take("acme", within_seconds=0.0) is not None
+    with pytest.raises(BusUnavailableError):
+        await turns.run("acme", refuse)
+    await passing()
+    assert not watching.done()
+    with pytest.raises(KeyError):
+        await turns.run("acme", break_down)
+    with pytest.raises(KeyError):
+        await asyncio.wait_for(watching, timeout=5)

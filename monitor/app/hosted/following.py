@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 from monitor.app.hosted.token_store import StoredTokenStore
 from monitor.app.hosted.tracked_runs import TrackedRuns
 from monitor.bus.contract import EventBus
-from monitor.callbacks.direct_way import DirectWay
 from monitor.callbacks.inbox import InboxReader
+from monitor.callbacks.intake import CallbackIntake
 from monitor.callbacks.misses import MissWatch
 from monitor.callbacks.registrar import Registrar
 from monitor.callbacks.settings import CallbackSettings
@@ -79,7 +79,7 @@ class FollowedWorkspace:
             self.name, poller=self.poller, observer=observer, bus=bus, clock=clock
         )
         self.inbox: InboxReader | None = None
-        self.direct_way: DirectWay | None = None
+        self.intake: CallbackIntake | None = None
         # Also without callbacks: it deletes the webhook tasks that were registered before.
         self.registrar = Registrar(
             self._client,
@@ -93,9 +93,7 @@ class FollowedWorkspace:
         self._misses: MissWatch | None = None
         if (settings := configuration.callbacks) is not None:
             self.inbox = self._inbox(settings, bus=bus, clock=clock)
-            self.direct_way = DirectWay(
-                bus=bus, observer=observer, view=live_state.view, follower=self.poller
-            )
+            self.intake = self._intake(self.inbox)
             self._misses = MissWatch(
                 self.name, settings=settings, bus=bus, live_state=live_state, clock=clock
             )
@@ -147,6 +145,15 @@ class FollowedWorkspace:
             batches=2 * _GATHERINGS_IN_A_WAIT if wait_seconds else 1,
         )
 
+    def _intake(self, inbox: InboxReader) -> CallbackIntake:
+        return CallbackIntake(
+            self.name,
+            observer=self._observer,
+            view=self._live_state.view,
+            follower=self.poller,
+            inbox=inbox,
+        )
+
     def tasks(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return what must be kept running, by name."""
         running: dict[str, Callable[[], Awaitable[None]]] = {
@@ -180,8 +187,8 @@ class FollowedWorkspace:
 
     async def close(self) -> None:
         """Finish callbacks in work and release the connections, once the tasks have ended."""
-        if self.direct_way is not None:
-            await self.direct_way.close()
+        if self.intake is not None:
+            await self.intake.close()
         await self._client.close()
 
     async def act_on_webhooks(self, action: str, flow: str | None) -> list[dict[str, Any]]:

@@ -272,30 +272,30 @@ class Hosting:
 
     # --- callbacks ---
 
-    async def observe_directly(self, callback: StoredCallback) -> Received | None:
-        """Take a callback the direct way, where its workspace is followed here."""
+    async def receive(
+        self, callback: StoredCallback, *, inbox_bound: int, timeout_seconds: float
+    ) -> Received:
+        """Take a callback: as its workspace does where it is followed here, else into its inbox."""
+        keep = partial(
+            self._store.receive, inbox_bound=inbox_bound, timeout_seconds=timeout_seconds
+        )
         shard = self.shard_of(callback.workspace)
-        if shard is None:
-            return None
-        direct_way = shard.workspaces.by_name[callback.workspace].direct_way
-        received = None if direct_way is None else await direct_way.take(callback)
-        if received is not None:
+        intake = None if shard is None else shard.workspaces.by_name[callback.workspace].intake
+        if shard is None or intake is None:
+            # During a reload there may be none; the next reader of the inbox starts with all of it.
+            return await keep(callback)
+        received = await intake.receive(callback, keep=keep, timeout_seconds=timeout_seconds)
+        if received is not Received.FULL:
             self._show_callback(shard, callback.workspace)
         return received
 
-    def callback_stored(self, workspace: str) -> None:
-        """Wake the reader of the inbox that holds a new callback."""
-        # During a reload there may be none; the next reader of the inbox starts with all of it.
-        shard = self.shard_of(workspace)
-        inbox = None if shard is None else shard.workspaces.by_name[workspace].inbox
-        if shard is not None and inbox is not None:
-            self._show_callback(shard, workspace)
-            inbox.notify()
-
-    def _wake_inboxes(self, shard: str) -> None:
-        hosted = self._shards.get(shard)
-        for workspace in hosted.workspaces.by_name if hosted is not None else ():
-            self.callback_stored(workspace)
+    def _wake_inboxes(self, name: str) -> None:
+        """Wake the readers of the inboxes into which another daemon has put callbacks."""
+        shard = self._shards.get(name)
+        for workspace in shard.workspaces.by_name.values() if shard is not None else ():
+            if shard is not None and workspace.inbox is not None:
+                self._show_callback(shard, workspace.name)
+                workspace.inbox.notify()
 
     def _show_callback(self, shard: HostedShard, workspace: str) -> None:
         shard.live_state.update_workspace(workspace, last_callback_at=self._clock.now())

@@ -154,9 +154,6 @@ class EventBus(StoredShard, Protocol):
         A fingerprint is a duplicate while it waits, and then until `prune` forgets it after a day.
         """
 
-    def is_waiting(self, key: RunKey) -> bool:
-        """Return True while a callback of that run waits in the inbox."""
-
     async def inbox(self, workspace: str, *, after: int = 0, limit: int) -> Arrivals:
         """Return waiting callbacks in the order of their arrival, from behind ``after``.
 

@@ -44,7 +44,6 @@ from monitor.bus.postgres.writing.writer import PostgresWriter
 from monitor.bus.settings import StorageSettings
 from monitor.model.clock import Clock
 from monitor.model.errors import BusLostError, BusUnavailableError
-from monitor.model.runs import RunKey
 
 logger = structlog.get_logger()
 
@@ -222,9 +221,6 @@ class PostgresBus(PostgresStoredShard):
         self._reading.check()
         entries = await self._held.first_entries.of_topic(workspace, topic, self._reading.fetch)
         return await super().state_entries(workspace, topic) if entries is None else entries
-
-    def is_waiting(self, key: RunKey) -> bool:
-        return self._held.arrivals.is_waiting(key)
 
     async def inbox(self, workspace: str, *, after: int = 0, limit: int) -> Arrivals:
         self._reading.check()

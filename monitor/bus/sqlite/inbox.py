@@ -13,7 +13,6 @@ from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.sqlite import codec
 from monitor.bus.sqlite.bulk import BulkInsert, JsonQuery
 from monitor.bus.sqlite.connection import StoreConnection
-from monitor.model.runs import RunKey, RunKind
 
 # How long the repetition of a processed callback is still recognised.
 PROCESSED_MEMORY = timedelta(days=1)
@@ -33,14 +32,6 @@ _WAITING = JsonQuery(
     " WHERE workspace = ? AND processed_at IS NULL AND id > ? ORDER BY id LIMIT ?",
     item="'[' || id || ',' || body || ']'",
 )
-_WAITING_RUNS = JsonQuery(
-    # Whoever reads a damaged one says so; here it is only skipped.
-    "SELECT id, workspace, CAST(body AS TEXT) AS body FROM callback"
-    " WHERE processed_at IS NULL AND json_valid(CAST(body AS TEXT))",
-    item="json_array(id, workspace, body ->> 'kind', body ->> 'run_id')",
-)
-_KINDS = frozenset(RunKind)
-_decode_runs = msgspec.json.Decoder(list[tuple[int, str, str | None, str | None]]).decode
 _decode_known = msgspec.json.Decoder(set[tuple[str, str]]).decode
 
 
@@ -137,15 +128,6 @@ def mark_processed(db: StoreConnection, ids: Sequence[int], *, now: datetime) ->
 
 def waiting(db: Connection, workspace: str, *, after: int, limit: int) -> list[StoredCallback]:
     return stored(_WAITING.fetch(db, (workspace, after, limit)))
-
-
-def waiting_runs(db: Connection) -> list[tuple[int, RunKey]]:
-    """Return the id and the run of each callback that waits, of all workspaces."""
-    return [
-        (id_, RunKey(workspace, RunKind(kind), run_id or ""))
-        for id_, workspace, kind, run_id in _decode_runs(_WAITING_RUNS.fetch(db, ()))
-        if kind in _KINDS
-    ]
 
 
 def sizes(db: Connection) -> dict[str, int]:

@@ -114,7 +114,6 @@ class SqliteBus:
         try:
             failures = WriteFailureRecord(clock, registry)
             tail, arrivals = LogTail(await reader.run(log.newest_position)), RecentCallbacks()
-            arrivals.restore(await reader.run(inbox.waiting_runs))
             writer = StoreWriter(
                 partial(connect, path),
                 clock=clock,
@@ -248,9 +247,6 @@ class SqliteBus:
     ) -> Received:
         row = inbox.inbox_row(callback, bound=inbox_bound)
         return await self._writer.write(inbox.receive, row, timeout_seconds=timeout_seconds)
-
-    def is_waiting(self, key: RunKey) -> bool:
-        return self._arrivals.is_waiting(key)
 
     async def inbox(self, workspace: str, *, after: int = 0, limit: int) -> Arrivals:
         waiting = self._arrivals.behind(workspace, after, limit=limit)

@@ -95,7 +95,6 @@ def _listener(
         receive=bus.receive,
         clock=clock,
         registry=CollectorRegistry(),
-        on_stored=lambda _: None,
     )
 
 

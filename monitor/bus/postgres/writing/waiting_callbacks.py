@@ -6,13 +6,12 @@ behind a place in this list, and never behind an id.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
 
 from monitor.bus.contract import StoredCallback
-from monitor.model.runs import RunKey
 
 BODIES_KEPT = 2_000
 
@@ -32,8 +31,6 @@ class WaitingCallbacks:
         self._newest_place = 0
         self._inboxes: defaultdict[str, dict[int, int]] = defaultdict(dict)  # place -> id
         self._places: dict[int, tuple[str, int]] = {}  # of each id: workspace and place
-        self._runs: dict[int, RunKey] = {}
-        self._waiting: Counter[RunKey] = Counter()
         self._bodies: dict[int, StoredCallback] = {}
         self._forgotten: set[int] = set()  # since `begin_learning`
 
@@ -43,9 +40,6 @@ class WaitingCallbacks:
             if callback.id in self._places:
                 continue
             self._add_place(callback.workspace, callback.id)
-            key = RunKey(callback.workspace, callback.kind, callback.run_id)
-            self._runs[callback.id] = key
-            self._waiting[key] += 1
             self._bodies[callback.id] = callback
             if len(self._bodies) > BODIES_KEPT:
                 del self._bodies[next(iter(self._bodies))]
@@ -65,11 +59,6 @@ class WaitingCallbacks:
             workspace, place = known
             del self._inboxes[workspace][place]
             self._bodies.pop(id_, None)
-            key = self._runs.pop(id_, None)
-            if key is not None:
-                self._waiting[key] -= 1
-                if not self._waiting[key]:
-                    del self._waiting[key]
 
     def begin_learning(self) -> None:
         """Begin to remember what is forgotten: a query that is under way may still return it."""
@@ -87,9 +76,6 @@ class WaitingCallbacks:
 
     def unknown(self, ids: Iterable[int]) -> list[int]:
         return [id_ for id_ in ids if id_ not in self._places]
-
-    def is_waiting(self, key: RunKey) -> bool:
-        return key in self._waiting
 
     def size(self, workspace: str) -> int:
         return len(self._inboxes.get(workspace, ()))

@@ -1,4 +1,4 @@
-"""Callbacks of known runs are observed as they arrive, all of a batch by one commit."""
+"""Callbacks are observed as they arrive, all of a batch by one commit, or kept in the inbox."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Change, Received, StoredCallback
 from monitor.bus.sqlite.store import SqliteBus
-from monitor.callbacks.direct_way import DirectWay
 from monitor.callbacks.inbox import InboxReader
+from monitor.callbacks.intake import CallbackIntake
 from monitor.callbacks.settings import CallbackSettings
 from monitor.model.errors import BusUnavailableError
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState
 from monitor.tracking.live_state import LiveState
-from monitor.tracking.observer import Observer
+from monitor.tracking.observer import OBSERVED_AT_ONCE, Observer
 from monitor.tracking.settings import TrackingSettings
 from tests.app.eventually import eventually
-from tests.callbacks.conftest import job_group, polled
+from tests.callbacks.conftest import job_group, polled, received_by
 from tests.clocks import ManualClock
 
 
@@ -80,7 +80,7 @@ class Follower:
 
 
 class Scene:
-    """One workspace with its direct way and its inbox, over a store that the test holds."""
+    """One workspace with its intake and its inbox, over a store that the test holds."""
 
     def __init__(self, bus: SqliteBus, clock: ManualClock, registry: CollectorRegistry) -> None:
         self.bus = HeldBus.around(bus)
@@ -96,12 +96,6 @@ class Scene:
             registry=registry,
             settings=TrackingSettings(),
         )
-        self.way = DirectWay(
-            bus=self.bus,
-            observer=self.observer,
-            view=self.live_state.view,
-            follower=self.follower,
-        )
         self.reader = InboxReader(
             "acme",
             settings=CallbackSettings(),
@@ -109,6 +103,13 @@ class Scene:
             observer=self.observer,
             clock=clock,
             follower=self.follower,
+        )
+        self.intake = CallbackIntake(
+            "acme",
+            observer=self.observer,
+            view=self.live_state.view,
+            follower=self.follower,
+            inbox=self.reader,
         )
 
     async def poll(self, *numbers: int, word: str = "InProgress") -> None:
@@ -125,13 +126,20 @@ class Scene:
             fingerprint=f"job_group:{number}:{word.lower()}",
         )
 
-    async def send(self, number: int, word: str = "Complete") -> Received | None:
-        return await self.way.take(self.callback(number, word))
+    async def send(
+        self, number: int, word: str = "Complete", *, timeout_seconds: float = 5.0
+    ) -> Received:
+        receive = received_by(self.intake, self.bus)
+        received = await receive(
+            self.callback(number, word), inbox_bound=100, timeout_seconds=timeout_seconds
+        )
+        await turns()  # in which it is followed up
+        return received
 
-    async def send_as_the_listener(self, number: int, word: str) -> None:
-        callback = self.callback(number, word)
-        if await self.way.take(callback) is None:
-            await self.bus.receive(callback, inbox_bound=100, timeout_seconds=5)
+    async def kept(self) -> list[str]:
+        """Return the runs of the callbacks in the inbox."""
+        waiting = await self.bus.inbox("acme", limit=1_000)
+        return [callback.run_id for callback in waiting.callbacks]
 
     async def emitted(self) -> list[str]:
         return [event.event.id for event in await self.bus.events(after=0, limit=1_000)]
@@ -194,33 +202,73 @@ async def test_what_arrives_during_a_commit_is_one_batch(scene: Scene) -> None:
 
 @pytest.mark.parametrize(
     ("number", "word"),
-    [(666, "Complete"), (1, "Failed"), (2, "Complete"), (3, "Complete")],
-    ids=["unknown run", "waits for its reason", "waits in the inbox", "has ended"],
+    [(666, "Complete"), (1, "Failed"), (3, "Complete")],
+    ids=["unknown run", "waits for its reason", "has ended"],
 )
-async def test_the_inbox_takes_what_cannot_go_directly(
-    scene: Scene, number: int, word: str
-) -> None:
-    """Nothing is stored of a callback that may not go directly."""
+async def test_what_must_wait_is_kept_in_the_inbox(scene: Scene, number: int, word: str) -> None:
+    """One commit keeps it, nothing is emitted yet, and the reader of the inbox has it."""
     await scene.poll(1, 2, 3)
     await scene.poll(3, word="Complete")
-    await scene.bus.receive(scene.callback(2, "Running"), inbox_bound=9, timeout_seconds=5)
     before, events = scene.commits, await scene.emitted()
 
-    assert await scene.send(number, word) is None
-    assert (scene.commits, await scene.emitted()) == (before, events)
+    assert await scene.send(number, word) is Received.STORED
+    assert (scene.commits, await scene.emitted()) == (before + 1, events)
+    assert await scene.kept() == [str(number)]
+    assert scene.follower.woken == 1
+    assert await scene.send(number, word) is Received.DUPLICATE
 
 
-async def test_a_workspace_that_is_not_free_is_not_waited_for(scene: Scene) -> None:
-    """While a poll's commit takes long, the inbox takes callbacks."""
+async def test_a_callback_does_not_wait_for_another_that_waits(scene: Scene) -> None:
+    """An end is emitted though an earlier callback of its run is in the inbox, and once."""
+    await scene.poll(1)
+    await scene.bus.receive(scene.callback(1, "Running"), inbox_bound=9, timeout_seconds=5)
+    assert await scene.send(1) is Received.STORED
+    emitted = await scene.emitted()
+    await scene.reader.take_all()
+
+    assert emitted[-1] == "acme:job_group:1:succeeded"
+    assert await scene.emitted() == emitted
+    assert await scene.kept() == []
+
+
+async def test_callbacks_follow_the_commit_of_a_poll(scene: Scene) -> None:
+    """Those that arrive while a poll's commit is under way are one batch after it."""
+    await scene.poll(1, 2, 3)
+    scene.bus.may_commit.clear()
+    polling = asyncio.create_task(scene.poll(4))
+    await turns()
+    sending = [asyncio.create_task(scene.send(number)) for number in (1, 2, 3)]
+    await turns()
+    before = scene.commits
+    scene.bus.may_commit.set()
+    await polling
+
+    assert await asyncio.gather(*sending) == [Received.STORED] * 3
+    assert scene.commits == before + 2
+    assert await scene.kept() == []
+
+
+async def test_more_than_a_batch_is_stored_whole(scene: Scene) -> None:
+    """A hundred and one callbacks at once take three commits, between which polls have a turn."""
+    count = 2 * OBSERVED_AT_ONCE + 1
+    await scene.poll(*range(count))
+    before = scene.commits
+
+    answers = await asyncio.gather(*(scene.send(number) for number in range(count)))
+    assert answers == [Received.STORED] * count
+    assert scene.commits == before + 3
+
+
+async def test_a_commit_that_hangs_is_overload(scene: Scene) -> None:
+    """The time for storing a callback is its time, whoever's commit it waits for."""
     await scene.poll(1)
     scene.bus.may_commit.clear()
     polling = asyncio.create_task(scene.poll(2))
     await turns()
-
-    assert await scene.send(1) is None
+    with pytest.raises(BusUnavailableError, match=r"not free within 0\.01 s"):
+        await scene.send(1, timeout_seconds=0.01)
     scene.bus.may_commit.set()
     await polling
-    assert await scene.send(1) is Received.STORED
 
 
 async def test_a_run_that_has_ended_meanwhile_is_answered(scene: Scene) -> None:
@@ -231,7 +279,7 @@ async def test_a_run_that_has_ended_meanwhile_is_answered(scene: Scene) -> None:
     answer = await scene.send(1)
     await polling
 
-    assert answer in (Received.STORED, None)
+    assert answer is Received.STORED
     assert (await scene.emitted()).count("acme:job_group:1:succeeded") == 1
 
 
@@ -266,19 +314,21 @@ async def test_a_sender_that_hangs_up_spoils_nothing(scene: Scene) -> None:
 
 
 async def test_closing_finishes_what_has_arrived(scene: Scene) -> None:
-    """A workspace that is left stores what it has taken, and takes no more."""
+    """A workspace that is left observes what it has taken, and keeps all later ones."""
     await scene.poll(1, 2)
     scene.bus.may_commit.clear()
     sending = asyncio.create_task(scene.send(1))
     await turns()
-    closing = asyncio.create_task(scene.way.close())
+    closing = asyncio.create_task(scene.intake.close())
     await turns()
-    assert await scene.send(2) is None
+    assert await scene.send(2) is Received.STORED
+    assert await scene.kept() == ["2"]
     assert not closing.done()
     scene.bus.may_commit.set()
     await closing
 
     assert await sending is Received.STORED
+    assert "acme:job_group:1:succeeded" in await scene.emitted()
 
 
 async def test_in_the_inbox_too_only_failures_wait(scene: Scene) -> None:
@@ -315,27 +365,27 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS)
-async def test_both_ways_emit_each_transition_once(
+async def test_any_mixture_emits_each_transition_once(
     steps: list[tuple[str, int, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Whatever mixture of polls, direct callbacks and the inbox: no id twice, no run goes back."""
+    """Whatever mixture of polls, callbacks and the inbox: no id twice, no run goes back."""
     clock, registry = ManualClock(), CollectorRegistry()
-    path: Path = tmp_path_factory.mktemp("direct") / "state.db"
+    path: Path = tmp_path_factory.mktemp("intake") / "state.db"
     bus = await SqliteBus.open(path, clock=clock, registry=registry)
     scene = Scene(bus, clock, registry)
-    work = []
+    work: list[asyncio.Task[object]] = []
     for what, number, word in steps:
         if what == "poll":
             work.append(asyncio.create_task(scene.poll(number, word=word)))
         elif what == "send":
-            work.append(asyncio.create_task(scene.send_as_the_listener(number, word)))
+            work.append(asyncio.create_task(scene.send(number, word)))
         else:
             await scene.reader.take_all()
         await asyncio.sleep(0)
     await asyncio.gather(*work)
     await scene.reader.take_all()
     emitted = await scene.emitted()
-    await scene.way.close()
+    await scene.intake.close()
     await bus.close()
 
     assert len(emitted) == len(set(emitted))

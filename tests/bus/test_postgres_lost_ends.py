@@ -164,3 +164,22 @@ async def test_a_restore_into_another_server_begins_an_epoch(empty_database: str
         assert found is not None
         assert found.count is None
         assert [at[:5] for at in await sequences(after)] == ["00000", "00001"]
+
+
+async def test_a_server_that_says_no_timeline_is_worked_with(postgres: PostgresServer) -> None:
+    """A managed one refuses the question: the log begins, and goes on for the next daemon."""
+    role = await postgres.create_role("guest")
+    database = await postgres.create_database(owner=role)
+    await postgres.execute(
+        "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC", database=database
+    )
+    url = f"{postgres.url(database, user=role)}?sslmode=disable"
+    for number, name in enumerate(("north", "south"), 1):
+        async with store_cluster(url) as cluster:
+            host = await cluster.join(name, shards("sales"))
+            await host.has("sales")
+            bus = host.buses["sales"]
+            await bus.commit(events(number), timeout_seconds=SOON)
+            assert [read.epoch for read in await bus.events(after=0, limit=9)] == [0] * number
+            assert (await bus.status()).lost_end is None
+            await host.close()

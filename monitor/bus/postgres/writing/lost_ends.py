@@ -4,7 +4,7 @@ So it is after a fail-over to a standby that had not everything yet, and after a
 are given again then, to other events; so the log goes on in a new epoch, which is stored before
 anything else is. Each shard's row names the server and its timeline, which a promotion changes: so
 whoever opens the shard next finds it out, also after a restart. How much is lost knows only who has
-held the shard before.
+held the shard before. He alone notices it where a managed server does not say its timeline.
 """
 
 from __future__ import annotations
@@ -25,13 +25,22 @@ from monitor.bus.postgres.writing.leased_shard import LeasedShard
 from monitor.bus.postgres.writing.writer import PostgresWriter
 from monitor.bus.settings import StorageSettings
 from monitor.model.clock import Clock
+from monitor.model.errors import BusUnavailableError
 
 log = structlog.get_logger()
 
-# As the default of the column.
-_LINEAGES = (
-    "SELECT number, log_lineage AS stored, (pg_control_system()).system_identifier || '/'"
-    " || left(pg_walfile_name(pg_current_wal_lsn()), 8) AS present, end_lost_count,"
+_LINEAGE = (
+    "SELECT (pg_control_system()).system_identifier || '/'"
+    " || left(pg_walfile_name(pg_current_wal_lsn()), 8) AS present"
+)
+# A managed server may keep these functions to itself.
+_REFUSALS = (
+    asyncpg.InsufficientPrivilegeError,
+    asyncpg.FeatureNotSupportedError,
+    asyncpg.UndefinedFunctionError,
+)
+_STORED = (
+    "SELECT number, log_lineage AS stored, end_lost_count,"
     " extract(epoch FROM clock_timestamp() - end_lost_at)::float8 AS lost_seconds_ago"
     " FROM shard WHERE number = ANY ($1::integer[])"
 )
@@ -58,6 +67,7 @@ class LostEnds:
         self._reader = reader
         self._clock = clock
         self._timeout_seconds = settings.commit_timeout_seconds
+        self._is_refused = False  # the question for the timeline
         self._tails: dict[int, LogTail] = {}  # by number; each moves while its shard is held
 
     async def check(self, opened: Sequence[LeasedShard]) -> None:
@@ -66,12 +76,13 @@ class LostEnds:
         Raises:
             BusUnavailableError: a new epoch is not stored; nothing may be written before.
         """
-        rows = await self._reader.fetch(_LINEAGES, [held.number for held in opened])
+        present = await self._present_lineage()
+        rows = await self._reader.fetch(_STORED, [held.number for held in opened])
         by_number = {row["number"]: row for row in rows}
         epochs = [
             new
             for held in opened
-            if (row := by_number.get(held.number)) and (new := self._new_epoch(held, row))
+            if (row := by_number.get(held.number)) and (new := self._new_epoch(held, row, present))
         ]
         if epochs:
             await self._writer.run(
@@ -87,18 +98,34 @@ class LostEnds:
                 log.error(what, shard=held.lease.shard, lost=lost, epoch=epoch)
         self._tails |= {held.number: held.tail for held in opened}
 
-    def _new_epoch(self, held: LeasedShard, row: asyncpg.Record) -> _NewEpoch | None:
+    async def _present_lineage(self) -> str:
+        """Return the server and its timeline, empty where it does not say so."""
+        try:
+            ((present,),) = await self._reader.fetch(_LINEAGE)
+        except BusUnavailableError as exc:
+            if not isinstance(exc.__cause__, _REFUSALS):
+                raise
+            if not self._is_refused:
+                log.warning("timeline of the database unknown", reason=str(exc))
+            self._is_refused = True
+            return ""
+        return str(present)
+
+    def _new_epoch(self, held: LeasedShard, row: asyncpg.Record, present: str) -> _NewEpoch | None:
         if (ago := row["lost_seconds_ago"]) is not None:
             held.lost_end = self._lost_end(row["end_lost_count"], seconds_ago=max(ago, 0.0))
         known = self._tails.get(held.number)
         lost = None if known is None else known.newest - held.tail.newest
         if lost is not None and lost < 0:
             lost = None  # another daemon has written it since
-        if row["present"] == row["stored"] and not lost:
+        stored = row["stored"]
+        if not lost and (present == stored or not present):
             return None
+        if not lost and not stored:
+            return _NewEpoch(held, held.log_epoch, present, 0)  # it was opened nowhere else yet
         # By the timeline, because an epoch may be lost too.
-        timeline = int(row["present"].partition("/")[2], 16)
-        return _NewEpoch(held, max(held.log_epoch + 1, timeline - 1), row["present"], lost)
+        timeline = int(present.partition("/")[2] or "0", 16)
+        return _NewEpoch(held, max(held.log_epoch + 1, timeline - 1), present or stored, lost)
 
     def _lost_end(self, count: int | None, *, seconds_ago: float) -> LostEnd:
         return LostEnd(

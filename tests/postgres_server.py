@@ -280,12 +280,12 @@ class PostgresServer:
 
     async def create_standby(
         self, name: str, *, options: Mapping[str, str] | None = None, port: int | None = None
-    ) -> PostgresServer:
+    ) -> Self:
         """Return a standby that has what this server has, not yet started.
 
         It names itself ``name`` and asks ``port``, which may be a relay's.
         """
-        standby = PostgresServer(options={**self._options, **(options or {})})
+        standby = type(self)(options={**self._options, **(options or {})})
         _make_folder(standby.folder)
         primary = f"host=127.0.0.1 port={port or self.port} user={ADMINISTRATOR}"
         await asyncio.to_thread(

@@ -220,10 +220,13 @@ receivers:
 class Relay:
     """Stands between a client and a server, to cut their connections and to hold answers back."""
 
-    def __init__(self, target_port: int, *, late_seconds: float = 0.0) -> None:
-        """``late_seconds`` is how late each answer comes, however many are on their way."""
+    def __init__(self, target_port: int, *, late_seconds: float | None = None) -> None:
+        """``late_seconds`` is how late each answer comes, however many are on their way.
+
+        It may become more while connections are open, where it is not None.
+        """
         self._target_port = target_port
-        self._late_seconds = late_seconds
+        self.late_seconds = late_seconds
         self._listener: socket.socket | None = None
         self._is_closed = False
         self._writers: set[asyncio.StreamWriter] = set()
@@ -295,7 +298,7 @@ class Relay:
         self._writers |= {writer, far_writer}
         far_writer.write(first)
         self._start(self._forward(reader, far_writer, is_answer=False), "relay forth")
-        if self._late_seconds:
+        if self.late_seconds is not None:
             late_reader = asyncio.StreamReader()
             self._start(self._delay(far_reader, late_reader), "relay late")
             far_reader = late_reader
@@ -305,11 +308,11 @@ class Relay:
         loop = asyncio.get_running_loop()
         try:
             while chunk := await reader.read(65_536):
-                loop.call_later(self._late_seconds, late.feed_data, chunk)
+                loop.call_later(self.late_seconds or 0.0, late.feed_data, chunk)
         except OSError:
             pass  # cut; the end is passed on below
         finally:
-            loop.call_later(self._late_seconds, late.feed_eof)
+            loop.call_later(self.late_seconds or 0.0, late.feed_eof)
 
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)

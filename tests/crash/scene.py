@@ -22,6 +22,7 @@ from tests.app.stage import SECRET, started
 from tests.crash import store_copy
 from tests.crash.crash_counts import TransitionCounts
 from tests.crash.sender import Sender
+from tests.crash.sent_alerts import RESEND_SECONDS
 from tests.servers import Mosquitto
 
 KINDS = ("flow_run", "job_group", "plan_run")
@@ -41,17 +42,23 @@ class CrashSettings(Settings):
         broker_url: str,
         store: Path,
         database: str | None = None,
+        alertmanager_url: str | None = None,
     ) -> None:
         """``database`` is the URL of one that is the store in place of the file."""
         self.store = store
         self._store_url = database or f"sqlite://{store}"
         self._broker = broker_url
+        self._alertmanager_url = alertmanager_url
         super().__init__(folder, watched, with_callbacks=True)
 
     def write(self, *workspaces: Watched) -> None:
         (watched,) = workspaces
         (self.folder / "token").write_text(watched.token)
         (self.folder / "secret").write_text(SECRET)
+        alertmanager = (
+            f'[alertmanager]\nurls = ["{self._alertmanager_url}"]\n'
+            f"resend_seconds = {RESEND_SECONDS}\n"
+        )
         self.path.write_text(
             f'[[workspaces]]\nname = "{watched.name}"\nurl = "{watched.url}"\n'
             'token_file = "token"\n'
@@ -63,6 +70,7 @@ class CrashSettings(Settings):
             f'[callbacks]\nlisten = "127.0.0.1:{self.callbacks_port}"\n'
             "commit_timeout_seconds = 1\n"
             f'[storage]\nurl = "{self._store_url}"\n'
+            + (alertmanager if self._alertmanager_url else "")
         )
 
 
@@ -251,6 +259,7 @@ async def scene(
     options: WorldOptions | None = None,
     environment: Mapping[str, str] | None = None,
     database: str | None = None,
+    alertmanager_url: str | None = None,
 ) -> AsyncIterator[Scene]:
     """Set everything up and yield it once the daemon follows the workspace."""
     workspace = Sandbox(
@@ -275,6 +284,7 @@ async def scene(
             broker_url=broker.url,
             store=store or folder / "state.db",
             database=database,
+            alertmanager_url=alertmanager_url,
         )
         async with daemon_process(settings, environment=environment) as daemon:
             await eventually(lambda: daemon.face.is_following("acme"), why="not followed")

@@ -1,18 +1,29 @@
-"""``kill -9`` while pipelines fail and recover: each alert is reported once, and so is its end."""
+"""``kill -9`` and full disks while pipelines fail and recover: each alert is reported once.
+
+So is its end, also to a real Alertmanager.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import signal
+from collections import Counter
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.world.records.objects import Recipe
-from tests.app.alert_messages import AlertKey, alerts_by_key
+from tests.app.alert_messages import AlertKey, alert_events, alerts_by_key
 from tests.app.eventually import eventually, pause
+from tests.crash import sent_alerts
+from tests.crash.cluster.watches import AlertmanagerWatch, labels_of
 from tests.crash.conftest import ReportCounts
+from tests.crash.disks import Disk, small_file_system
 from tests.crash.scene import Scene, scene
+from tests.outputs.receiving import PostReceiver
+from tests.servers import Alertmanager
 
 _PATIENCE_SECONDS = 60.0
 
@@ -79,3 +90,73 @@ async def test_kills_while_pipelines_fail_and_recover(
         assert await crash.daemon.end() == 0
         assert "Traceback" not in crash.daemon.log
         report_counts("kills among alerts", seed=seed, alerts=len(recipes), kills=crash.kills)
+
+
+@pytest.mark.parametrize("meanwhile", ["killed", pytest.param("alive", marks=pytest.mark.soak)])
+async def test_a_full_disk_takes_no_alert_back_at_an_alertmanager(
+    tmp_path: Path, seed: int, report_counts: ReportCounts, meanwhile: str
+) -> None:
+    """Flows fail and recover while the disk is full, twice: Alertmanager notifies once of each."""
+    async with AsyncExitStack() as stack:
+        disk = stack.enter_context(small_file_system(tmp_path))
+        notified = await stack.enter_async_context(PostReceiver())
+        alertmanager = await stack.enter_async_context(
+            Alertmanager(tmp_path, notify_url=notified.url, group_by="'...'")
+        )
+        watch = await stack.enter_async_context(
+            AlertmanagerWatch(alertmanager.url, find_daemon=lambda *_: "")
+        )
+        crash = await stack.enter_async_context(
+            scene(tmp_path, seed=seed, store=disk.path, alertmanager_url=watch.url)
+        )
+        recipes, words = recipes_of(crash), list[str]()
+        for outcome in (Outcome.FAILED, Outcome.COMPLETE, Outcome.FAILED, Outcome.COMPLETE):
+            words.append("fired" if outcome is Outcome.FAILED else "resolved")
+            await end_with_full_disk(crash, disk, recipes, outcome, is_killed=meanwhile == "killed")
+            await kill_until(crash, [words] * len(recipes), kills=0)
+        counts = Counter[tuple[str, str]]()
+
+        def are_notified() -> bool:
+            nonlocal counts
+            counts = notifications(notified)
+            return len(counts) == 2 * len(recipes) and set(counts.values()) == {2}
+
+        await eventually(are_notified, why=lambda: f"seed {seed}: {counts}\n{crash.daemon.log}")
+        fired = [
+            (labels_of(event["data"]), event["data"]["startsAt"])
+            for _, event in alert_events(crash.subscriber)
+            if event["type"] == "dataprep.alert.fired.v1"
+        ]
+        assert sent_alerts.taken_back(fired, watch.sent) == []
+        assert await crash.daemon.end() == 0
+        assert "Traceback" not in crash.daemon.log
+        assert notifications(notified) == counts
+        sent, resent = sent_alerts.sent_and_resent(watch.sent)
+        report_counts("alerts around a full disk", seed=seed, sent=sent, resent=resent)
+
+
+async def end_with_full_disk(
+    scene: Scene, disk: Disk, recipes: list[Recipe], outcome: Outcome, *, is_killed: bool
+) -> None:
+    """Let runs end while the disk becomes full, is full, and has room again; or the daemon dies."""
+    ending = asyncio.create_task(end_runs(scene, recipes, outcome))
+    await pause(scene.chance.uniform(0.0, 1.0))
+    disk.fill(scene.daemon.process_id)
+    await eventually(scene.reports_that_the_store_fails, why=lambda: scene.daemon.log[-3000:])
+    await pause(scene.chance.uniform(0.0, 2.0))
+    if is_killed:
+        assert await scene.daemon.end(signal.SIGKILL) == -signal.SIGKILL
+    disk.free(0)
+    if is_killed:
+        await scene.daemon.start()
+    await ending
+
+
+def notifications(notified: PostReceiver) -> Counter[tuple[str, str]]:
+    """Return how often Alertmanager has said of a flow that it fails, and that it does no more."""
+    return Counter(
+        (labels_of(alert), alert["status"])
+        for request in notified.requests
+        for alert in request.json()["alerts"]
+        if alert["labels"]["alertname"] == "run_failed"
+    )

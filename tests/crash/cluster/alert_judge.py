@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
 
 from monitor.bus.shards import CLUSTER
-from tests.crash.cluster.member import LAPSE_SECONDS
+from tests.crash import sent_alerts
 from tests.crash.cluster.scene import Cluster
 from tests.crash.cluster.watches import labels_of
 
@@ -46,14 +45,7 @@ def fired_count(scene: Cluster) -> int:
 def reopened(scene: Cluster) -> list[str]:
     """Return alerts that Alertmanager reported as firing more often than they fired."""
     fired = Counter(labels for labels, _ in _fired(scene))
-    notified = Counter(
-        labels_of(alert) for alert in _notified(scene) if alert["status"] == "firing"
-    )
-    return [
-        f"Alertmanager notified {times} times of {labels}, which fired {fired[labels]} times"
-        for labels, times in notified.items()
-        if times > fired[labels]
-    ] + [
+    return sent_alerts.reopened(_fired(scene), _notified(scene)) + [
         f"{labels}, which failed all the time, fired {fired[labels]} times"
         for labels in scene.lasting
         if fired[labels] != 1
@@ -61,43 +53,7 @@ def reopened(scene: Cluster) -> list[str]:
 
 
 def taken_back(scene: Cluster) -> list[str]:
-    """Return alerts that Alertmanager was sent as firing after their end, or after newer ones.
-
-    Newer is what fired later: the evidence may say that it began before the one before it.
-    """
-    began: defaultdict[str, list[str]] = defaultdict(list)
-    for labels, starts_at in _fired(scene):
-        began[labels].append(starts_at)
-    broken: Counter[str] = Counter()
-    latest: dict[str, tuple[int, bool]] = {}
-    for state in scene.alertmanager_watch.sent:
-        alert = json.loads(state.what)
-        if "over_when_seen" in alert["annotations"]:
-            continue  # it is older than what was seen before
-        labels, ends_at = labels_of(alert), _instant(alert["endsAt"])
-        before = latest.get(labels, (0, False))
-        places = [
-            (number, ends_at <= state.at)
-            for number, starts_at in enumerate(began[labels])
-            if starts_at == alert["startsAt"] or _is_cut(alert, starts_at)
-        ]
-        # Two that began in the same second look alike.
-        sent = min((place for place in places if place >= before), default=None)
-        if sent is None:
-            broken[f"{state.daemon} sent {alert} after {before} of {began[labels]}"] += 1
-        else:
-            latest[labels] = sent
-    return [f"{what} ({times} times)" for what, times in broken.items()]
-
-
-def _is_cut(alert: dict[str, Any], starts_at: str) -> bool:
-    """True where the start lay in the future for who sent it, whose present stands for it."""
-    sent_at = _instant(alert["endsAt"]) - LAPSE_SECONDS
-    return abs(_instant(alert["startsAt"]) - sent_at) < 1e-3 and _instant(starts_at) > sent_at
-
-
-def _instant(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
+    return sent_alerts.taken_back(_fired(scene), scene.alertmanager_watch.sent)
 
 
 def interrupted(scene: Cluster) -> list[str]:

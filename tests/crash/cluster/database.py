@@ -13,6 +13,7 @@ from msgspec import Struct
 from monitor.bus.postgres.connections import migrations
 from monitor.model.clock import boottime
 from tests.crash.cluster.networks import Network
+from tests.crash.cluster.server_disk import ServerWithDisk
 from tests.postgres_server import PostgresServer
 from tests.set_clock import SetClock
 
@@ -43,9 +44,10 @@ class LeaseChange(Struct, frozen=True):
 class Database:
     """Two servers; at any time one takes writes."""
 
-    def __init__(self, *roles: str, sets_clocks: bool = False) -> None:
+    def __init__(self, *roles: str, sets_clocks: bool = False, fills_disks: bool = False) -> None:
         self._roles = roles
-        self._servers = [PostgresServer(), PostgresServer()]
+        kind = ServerWithDisk if fills_disks else PostgresServer
+        self._servers = {0: kind()}
         self._primary = 0
         self._names = 0
         self._replication: Network | None = None  # between standby and primary
@@ -56,7 +58,7 @@ class Database:
 
     @property
     def ports(self) -> tuple[int, ...]:
-        return tuple(server.port for server in self._servers)
+        return tuple(server.port for server in self._servers.values())
 
     @property
     def primary(self) -> PostgresServer:
@@ -82,7 +84,7 @@ class Database:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for server in self._servers:
+        for server in self._servers.values():
             server.discard()
         await self._end_replication()
 
@@ -180,7 +182,7 @@ class Database:
 
     def set_clock(self, seconds: float) -> None:
         """Let the clocks of both servers be ahead by so many seconds, or behind."""
-        for server in self._servers:
+        for server in self._servers.values():
             self._clocks[server.port].ahead_by(seconds)
 
     def set_clock_of_standby(self, seconds: float) -> None:

@@ -9,15 +9,19 @@ from pathlib import Path
 import msgspec
 
 from tests.app.eventually import pause
-from tests.crash.cluster.faults import CLOCK_FAULTS, FAULTS
+from tests.crash.cluster.faults import CLOCK_FAULTS, DISK_FAULTS, FAULTS
 from tests.crash.cluster.judge import Findings, judge
 from tests.crash.cluster.scene import ClusterOptions, cluster
 
 
 async def play(folder: Path, options: ClusterOptions, faults: Sequence[str]) -> Findings:
     """Let the named faults happen, each when everything is held again after the one before."""
-    sets_clocks = any(FAULTS[name] in CLOCK_FAULTS for name in faults)
-    options = msgspec.structs.replace(options, sets_clocks=sets_clocks)
+    chosen = {FAULTS[name] for name in faults}
+    options = msgspec.structs.replace(
+        options,
+        sets_clocks=not chosen.isdisjoint(CLOCK_FAULTS),
+        fills_disks=not chosen.isdisjoint(DISK_FAULTS),
+    )
     async with cluster(folder, options) as scene:
         async with scene.load.running():
             for name in faults:

@@ -10,9 +10,12 @@ from tests.app.eventually import eventually, pause
 from tests.crash.cluster.member import Member
 from tests.crash.cluster.newer_program import newer_program
 from tests.crash.cluster.scene import Cluster
+from tests.crash.cluster.server_disk import ServerWithDisk
 
 _CLOCK_SECONDS = 1.5  # until a process sees that its clock was set
 _STEPS = (1, 60, 3_600, 40 * 86_400, -1, -60, -3_600, -40 * 86_400)
+_LATE_SECONDS = 0.02  # each answer of a slow database
+_ROOMS_KIBIBYTES = (0, 64, 512)  # on a disk that is full for who needs more
 _CATCH_SECONDS = 20.0  # within which a daemon that follows something writes something
 
 
@@ -219,6 +222,23 @@ async def set_clock_of_daemon(scene: Cluster) -> None:
     member.set_clock(0)
 
 
+async def slow_database(scene: Cluster) -> None:
+    """From now on each answer of the database comes late, whatever else happens meanwhile."""
+    for member in scene.members:
+        member.slow_networks(_LATE_SECONDS)
+
+
+async def fill_disk_of_database(scene: Cluster) -> None:
+    """The disk of the database is full for a while, at times so full that the server ends."""
+    primary = scene.database.primary
+    assert isinstance(primary, ServerWithDisk)
+    primary.fill_disk(scene.chance.choice(_ROOMS_KIBIBYTES))
+    if scene.chance.random() < 0.5:
+        await primary.need_new_log_file()
+    await pause(scene.lease_seconds * scene.chance.uniform(0.5, 1.5))
+    await primary.free_disk()
+
+
 async def stall_replication(scene: Cluster) -> None:
     """No write is answered for a while, because the standby is out of reach."""
     scene.database.hold_replication()
@@ -286,6 +306,7 @@ async def _hold_at_write(member: Member, *, answer: bool) -> None:
 
 
 CLOCK_FAULTS = (fail_over_to_another_clock, set_clock_of_database, set_clock_of_daemon)
+DISK_FAULTS = (fill_disk_of_database,)
 Fault = Callable[[Cluster], Awaitable[None]]
 
 FAULTS: dict[str, Fault] = {
@@ -309,6 +330,8 @@ FAULTS: dict[str, Fault] = {
         promote_standby,
         promote_late_standby,
         *CLOCK_FAULTS,
+        slow_database,
+        *DISK_FAULTS,
         stall_replication,
         stop_and_start,
         upgrade,

@@ -17,11 +17,13 @@ from tests.crash.cluster import alert_judge, takeovers
 from tests.crash.cluster.database import LeaseChange
 from tests.crash.cluster.scene import Cluster
 from tests.crash.cluster.takeovers import Holders, quantiles
+from tests.crash.sent_alerts import sent_and_resent
 
 KINDS = ("flow_run", "job_group", "plan_run")
 # From the instant of a takeover until what was on its way before has arrived, on a busy machine.
 GRACE_SECONDS = 0.3
 _PATIENCE_SECONDS = 60.0
+STOP_SECONDS = 10.0  # of a daemon that ends in order, however late its database answers
 TAKEOVER_SECONDS = 15.0  # at the default lease, on a machine that has time for it
 _AGREE_SECONDS = 0.5  # the networks of the daemons share the loop with what is compared
 
@@ -40,6 +42,9 @@ class Findings(Struct, kw_only=True):
     claims: list[float] = []  # seconds until a shard had another holder
     takeovers: list[float] = []  # until that holder published a state of it
     failovers: list[float] = []  # until the new primary had something of every workspace
+    stops: list[float] = []  # until a daemon had ended in order
+    sent: int = 0  # alerts in all requests to Alertmanager
+    resent: int = 0  # those of them that said the same as one before
     versions: dict[str, int] = {}  # events by the program that has stored them
     broken: list[str] = []
 
@@ -57,6 +62,9 @@ class Findings(Struct, kw_only=True):
             "claims": quantiles(self.claims),
             "takeovers": quantiles(self.takeovers),
             "failovers": quantiles(self.failovers),
+            "stops": quantiles(self.stops),
+            "alerts_sent": self.sent,
+            "alerts_resent": self.resent,
             **self.versions,
         }
 
@@ -99,6 +107,7 @@ async def judge(scene: Cluster) -> Findings:
     findings.broken += alert_judge.reopened(scene)
     findings.broken += alert_judge.interrupted(scene)
     findings.broken += alert_judge.taken_back(scene)
+    findings.sent, findings.resent = sent_and_resent(scene.alertmanager_watch.sent)
     findings.broken += scene.broken
     findings.broken += [
         f"nothing was {what}" for what, events in findings.versions.items() if not events
@@ -118,6 +127,12 @@ async def judge(scene: Cluster) -> Findings:
     findings.broken += await scene.database.foreign_writes()
     findings.broken += await _callbacks(scene)
     await asyncio.gather(*(member.stop() for member in scene.members))
+    findings.stops = [seconds for member in scene.members for seconds in member.stops]
+    findings.broken += [
+        f"a daemon took {seconds:.1f} s to end"
+        for seconds in findings.stops
+        if seconds > STOP_SECONDS
+    ]
     findings.broken += [
         f"{member.name} logged {word!r}"
         for member in scene.members

@@ -12,10 +12,8 @@ from msgspec import Struct
 from tests.app.processes import DaemonProcess, Settings, Watched
 from tests.app.stage import SECRET
 from tests.crash.cluster.networks import Network
+from tests.crash.sent_alerts import RESEND_SECONDS
 from tests.set_clock import SetClock
-
-_RESEND_SECONDS = 15
-LAPSE_SECONDS = 4.0 * _RESEND_SECONDS  # how long an alert stands at Alertmanager by one sending
 
 
 class ClusterAddresses(Struct, frozen=True, kw_only=True):
@@ -53,7 +51,7 @@ class MemberSettings(Settings):
             '[[alerts]]\nrule = "monitor_degraded"\nfor_seconds = 0\n'
             f'[mqtt]\nurl = "{self.addresses.broker}"\nreconnect_cap_seconds = 1\n'
             f'[alertmanager]\nurls = ["{self.addresses.alertmanager}"]\n'
-            f"resend_seconds = {_RESEND_SECONDS}\n"
+            f"resend_seconds = {RESEND_SECONDS}\n"
             f'[server]\nlisten = "127.0.0.1:{self.port}"\n'
             f'[callbacks]\nlisten = "127.0.0.1:{self.callbacks_port}"\n'
             "commit_timeout_seconds = 2\n"
@@ -96,6 +94,7 @@ class Member:
         self.is_alive = False
         self.lives = 0
         self.absences: list[Absence] = []
+        self.stops: list[float] = []  # how many seconds each end in order took
         self._clock: SetClock | None = None
 
     def set_clock(self, seconds: float = 0.0) -> None:
@@ -120,7 +119,9 @@ class Member:
     async def stop(self) -> None:
         """End it in order: it hands over what it holds."""
         self.is_alive = False
+        began = time.monotonic()
         code = await self.process.end()
+        self.stops.append(time.monotonic() - began)
         assert code == 0, f"{self.name} ended with {code}:\n{self.process.log[-3000:]}"
 
     def freeze(self) -> None:
@@ -141,6 +142,11 @@ class Member:
     def release_networks(self) -> None:
         for network in self.networks:
             network.release()
+
+    def slow_networks(self, seconds: float) -> None:
+        """Let each answer of the database come so late from now on."""
+        for network in self.networks:
+            network.late_seconds = seconds
 
     def cut_networks(self) -> None:
         """Break its connections; new ones are made at once."""

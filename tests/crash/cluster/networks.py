@@ -18,7 +18,7 @@ class Network(Relay):
     """Passes everything on until it is told to hold; what is held is passed on later."""
 
     def __init__(self, target_port: int) -> None:
-        super().__init__(target_port)
+        super().__init__(target_port, late_seconds=0.0)
         self._passes = asyncio.Event()
         self._passes.set()
         self._is_write_awaited = False

@@ -43,6 +43,7 @@ class ClusterOptions(Struct, frozen=True, kw_only=True):
     workspaces: int = 4
     start_pause_seconds: float = 0.5  # between two runs of one workspace, on average
     sets_clocks: bool = False  # processes whose clocks can be set take twice the processor time
+    fills_disks: bool = False  # each database server has a disk of its own, which root mounts
 
 
 class Cluster:
@@ -245,7 +246,7 @@ async def cluster(folder: Path, options: ClusterOptions) -> AsyncIterator[Cluste
             for name, sandbox in workspaces.items()
         ]
         database = await stack.enter_async_context(
-            Database(*NAMES, sets_clocks=options.sets_clocks)
+            Database(*NAMES, sets_clocks=options.sets_clocks, fills_disks=options.fills_disks)
         )
         broker = await stack.enter_async_context(keeping_broker(folder))
         broker_watch = await stack.enter_async_context(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from monitor.bus.postgres.leases.lease import RENEWALS
 from tests.app import stage
 from tests.app.eventually import eventually
-from tests.app.mqtt_subscriber import keeping_broker
+from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.app.processes import Watched
 from tests.crash.cluster.member import ClusterAddresses, Member, MemberSettings
 from tests.crash.cluster.networks import Network
@@ -21,6 +24,7 @@ from tests.postgres_server import PostgresServer
 
 _LEASE_SECONDS = 6.0
 _PATIENCE_SECONDS = 60.0
+_TOLD_SECONDS = _LEASE_SECONDS / RENEWALS + 5  # a heartbeat, and the end of a process
 _REFUSED = "storage.daemon: another daemon"
 
 
@@ -28,10 +32,14 @@ class Twins:
     """Two daemons that differ in their folders and ports only, and what each of them sends."""
 
     def __init__(
-        self, members: dict[str, Member], watches: tuple[BrokerWatch, AlertmanagerWatch]
+        self,
+        members: dict[str, Member],
+        watches: tuple[BrokerWatch, AlertmanagerWatch],
+        subscriber: Subscriber,
     ) -> None:
         self.first, self.second = members["first"], members["second"]
         self._watches = watches
+        self._subscriber = subscriber
 
     def sent(self, member: Member) -> list[float]:
         """Return when it has sent a state to the broker, or an alert."""
@@ -39,9 +47,20 @@ class Twins:
         states = [*broker.published, *alertmanager.sent]
         return sorted(state.at for state in states if state.daemon == member.name)
 
+    def received(self) -> list[str]:
+        """Return which of them each state is of that a subscriber has received, in that order."""
+        senders: defaultdict[tuple[str, str], deque[str]] = defaultdict(deque)
+        for state in self._watches[0].published:
+            senders[state.what, state.payload].append(state.daemon)
+        return [
+            those.popleft()
+            for message in list(self._subscriber.messages)
+            if (those := senders[message.topic, message.payload.decode()])
+        ]
+
     async def until_sent(self, member: Member) -> None:
         await eventually(
-            lambda: bool(self.sent(member)),
+            lambda: bool(self.sent(member)) and member.name in self.received(),
             why=lambda: member.process.log[-3000:],
             within_seconds=_PATIENCE_SECONDS,
         )
@@ -70,6 +89,7 @@ async def twins(folder: Path, postgres: PostgresServer, database: str) -> AsyncI
         broker = await stack.enter_async_context(keeping_broker(folder))
         broker_watch = BrokerWatch(broker.port, find_daemon=find_daemon)
         await stack.enter_async_context(broker_watch)
+        subscriber = await stack.enter_async_context(Subscriber(broker.port))
         receiver = await stack.enter_async_context(PostReceiver())
         alertmanager_watch = AlertmanagerWatch(receiver.url, find_daemon=find_daemon)
         await stack.enter_async_context(alertmanager_watch)
@@ -88,7 +108,7 @@ async def twins(folder: Path, postgres: PostgresServer, database: str) -> AsyncI
             )
             members[name] = Member(settings, [network])
             stack.push_async_callback(members[name].process.leave)
-        yield Twins(members, (broker_watch, alertmanager_watch))
+        yield Twins(members, (broker_watch, alertmanager_watch), subscriber)
 
 
 @pytest.mark.parametrize("away", ["stopped", pytest.param("cut off", marks=pytest.mark.soak)])
@@ -111,7 +131,36 @@ async def test_of_two_daemons_with_one_name_one_publishes(
         await scene.until_sent(second)
         first.thaw()
         first.release_networks()
-        assert await first.process.ended() == 1, first.process.log[-3000:]
+        async with asyncio.timeout(_TOLD_SECONDS):
+            assert await first.process.ended() == 1, first.process.log[-3000:]
         assert _REFUSED in first.process.log
         assert scene.sent(first)[-1] < scene.sent(second)[0]
+        assert_in_turn(scene.received(), first, second)
         await second.stop()
+
+
+@pytest.mark.parametrize("late_seconds", [0.0, pytest.param(0.02, marks=pytest.mark.soak)])
+async def test_of_two_daemons_with_one_name_that_start_at_once_one_goes_on(
+    tmp_path: Path, postgres: PostgresServer, empty_database: str, late_seconds: float
+) -> None:
+    """The other one is refused before it has published anything, also by a slow database."""
+    async with twins(tmp_path, postgres, empty_database) as scene:
+        members = (scene.first, scene.second)
+        for member in members:
+            member.slow_networks(late_seconds)
+        starts = [asyncio.create_task(member.start()) for member in members]
+        await asyncio.wait(starts)
+        failures = [start.exception() for start in starts]
+        assert [failure is None for failure in failures].count(True) == 1, failures
+        left, refused = members if failures[0] is None else reversed(members)
+        assert await refused.process.ended() == 1
+        assert _REFUSED in refused.process.log
+        await scene.until_sent(left)
+        assert set(scene.received()) == {left.name}
+        await left.stop()
+
+
+def assert_in_turn(received: list[str], first: Member, second: Member) -> None:
+    """Nothing of the first was received after the first message of the second."""
+    assert set(received) == {first.name, second.name}
+    assert received.index(second.name) == received.count(first.name)

@@ -19,7 +19,8 @@ from tests.app.eventually import pause
 from tests.servers import Relay
 
 _PUBLISH = 3
-_RETAINED = 1
+_RETAINED = 0b001
+_QOS = 0b110
 _READ_SECONDS = 0.4
 
 # Who connected from one port to another.
@@ -33,6 +34,7 @@ class PublishedState(Struct, frozen=True):
     daemon: str
     shard: str  # each workspace is one
     what: str  # the topic, or the alert
+    payload: str = ""  # of a message at the broker
 
 
 class BrokerWatch(Relay):
@@ -67,16 +69,21 @@ class BrokerWatch(Relay):
         while (sizes := _sizes(data)) is not None and len(data) >= sum(sizes):
             header, body = sizes
             if data[0] >> 4 == _PUBLISH and data[0] & _RETAINED:
-                length = int.from_bytes(data[header : header + 2], "big")
-                topic = data[header + 2 : header + 2 + length].decode()
-                self._note(topic, daemon)
+                self._note(data[header : header + body], daemon, with_id=bool(data[0] & _QOS))
             data = data[header + body :]
         return data
 
-    def _note(self, topic: str, daemon: str) -> None:
+    def _note(self, packet: bytes, daemon: str, *, with_id: bool) -> None:
+        end = 2 + int.from_bytes(packet[:2], "big")
+        topic = packet[2:end].decode()
+        end += 2 if with_id else 0
+        # Properties of MQTT 5 come first, with their length as that of a packet.
+        properties = _sizes(packet[end - 1 :])
+        assert properties is not None
+        payload = packet[end - 1 + sum(properties) :].decode()
         levels = topic.split("/")
         shard = shard_of(levels[3]) if levels[2] == BRIDGE else levels[2]
-        self.published.append(PublishedState(time.time(), daemon, shard, topic))
+        self.published.append(PublishedState(time.time(), daemon, shard, topic, payload))
 
 
 def shard_of(instance: str) -> str:

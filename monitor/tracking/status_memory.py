@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import TypeVar
 
 import msgspec
 import structlog
@@ -71,6 +72,7 @@ class LastStatus(Struct, frozen=True, kw_only=True):
     names: tuple[tuple[PipelineKind, str, str], ...] = ()
 
 
+_Cause = TypeVar("_Cause", RefusedCapability, DoubtedList, UnsharedPipeline)
 _DECODER = msgspec.json.Decoder(LastStatus)
 _DETAILS = msgspec.json.Decoder(WorkspaceStatus)
 _HISTORY = msgspec.json.Decoder(tuple[ReachabilityStretch, ...])
@@ -91,7 +93,14 @@ def show_status(live_state: LiveState, name: str, last: LastStatus, *, now: date
     show_names(live_state, name, last)
     newest = max([last.known_at, *last.confirmed.values(), *last.active.values()])
     if newest > now:
-        return  # our clock was set back; nobody can say how old this is
+        # Our clock was set back: how old this is cannot be said, what was wrong can.
+        live_state.update_workspace(
+            name,
+            refused=tuple(_not_after(now, cause) for cause in last.refused),
+            doubted=tuple(_not_after(now, cause) for cause in last.doubted),
+            unshared={key: _not_after(now, cause) for key, cause in last.unshared.items()},
+        )
+        return
     live_state.update_workspace(
         name,
         reachability=last.reachability,
@@ -109,6 +118,10 @@ def show_status(live_state: LiveState, name: str, last: LastStatus, *, now: date
         at = last.active.get(key.kind, active.confirmed_at)
         if key.workspace == name and at > active.confirmed_at:
             live_state.active[key] = msgspec.structs.replace(active, confirmed_at=at)
+
+
+def _not_after(now: datetime, cause: _Cause) -> _Cause:
+    return msgspec.structs.replace(cause, since=min(cause.since, now))
 
 
 def show_details(live_state: LiveState, name: str, entries: Mapping[str, bytes]) -> None:

@@ -7,11 +7,18 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.sqlite import SqliteBus
-from monitor.model.live_state import ActiveRun, Reachability, RefusedCapability
+from monitor.model.live_state import (
+    ActiveRun,
+    DoubtedList,
+    Reachability,
+    RefusedCapability,
+    UnsharedPipeline,
+)
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Source
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.status_memory import StatusMemory
@@ -52,6 +59,10 @@ async def confirmed(bus: SqliteBus, clock: ManualClock) -> LiveState:
     live_state, memory = await life(bus, clock)
     now = clock.now()
     refused = RefusedCapability(capability="list_plan_runs", since=now, reason="refused")
+    doubted = DoubtedList(name="job groups", since=now, reason="it lacks 7")
+    unshared = UnsharedPipeline(
+        pipeline=Pipeline(kind=PipelineKind.FLOW, id="5"), since=now, hidden_from=now, reason="403"
+    )
     live_state.update_workspace(
         "w",
         reachability=Reachability.DEGRADED,
@@ -59,6 +70,8 @@ async def confirmed(bus: SqliteBus, clock: ManualClock) -> LiveState:
         known_at=now,
         reason="plan runs",
         refused=(refused,),
+        doubted=(doubted,),
+        unshared={"5": unshared},
         is_remembered=False,
     )
     live_state.confirm("w", RunKind.FLOW_RUN, now)
@@ -80,7 +93,7 @@ async def test_a_restart_repeats_the_status_with_its_time(
     known, remembered = before.workspaces["w"], after.workspaces["w"]
 
     assert remembered.is_remembered
-    for field in ("reachability", "since", "known_at", "reason", "refused"):
+    for field in ("reachability", "since", "known_at", "reason", "refused", "doubted", "unshared"):
         assert getattr(remembered, field) == getattr(known, field)
     assert after.confirmed == before.confirmed
     assert not after.complete  # no rule judges by what was not read in this life
@@ -109,13 +122,21 @@ async def test_a_workspace_that_answered_and_confirmed_nothing_is_remembered_too
 async def test_a_clock_that_was_set_back_makes_it_unknown(
     bus: SqliteBus, clock: ManualClock
 ) -> None:
-    """What seems to come from the future would stay fresh for as long as the jump was."""
-    await confirmed(bus, clock)
+    """What seems to come from the future would stay fresh for as long as the jump was.
+
+    What was wrong is known all the same: what was hidden is not well because nobody has asked yet.
+    """
+    before = (await confirmed(bus, clock)).workspaces["w"]
     clock.set_wall(clock.now() - timedelta(hours=1))
     after, _ = await life(bus, clock)
 
-    assert after.workspaces["w"].reachability is Reachability.UNKNOWN
+    status = after.workspaces["w"]
+    assert status.reachability is Reachability.UNKNOWN
     assert not after.confirmed
+    for field in ("refused", "doubted"):
+        (known,), (was,) = getattr(status, field), getattr(before, field)
+        assert known == msgspec.structs.replace(was, since=clock.now())
+    assert status.unshared.keys() == before.unshared.keys()
 
 
 async def test_a_killed_daemon_remembers_all_but_seconds(

@@ -116,6 +116,9 @@ class PollContext:
         """Return the workspace's time, ours before its first answer."""
         return self.client.workspace_now() or self.clock.now()
 
+    def all_active_keys(self) -> frozenset[RunKey]:
+        return frozenset(key for key in self.live_state.active if key.workspace == self.name)
+
     def active_keys(self, kind: RunKind) -> list[RunKey]:
         """Return the active runs of one kind, the one confirmed longest ago first."""
         active = [

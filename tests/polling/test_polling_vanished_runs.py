@@ -162,3 +162,29 @@ async def test_a_deletion_among_many_active_runs_is_no_doubt(
     assert "2:lost" in await scene.run_events()
     assert len(scene.live_state.active) == 4
     assert doubted(scene) == []
+
+
+async def test_runs_that_appear_after_a_denial_have_not_vanished_with_it(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A run that was deleted is lost, though others began while it was denied again."""
+    workspace.put_job_group(1)
+    await scene.poll("changes")
+    del workspace.tables["jobLibrary"][1]
+    await clock.advance(300)
+    await scene.poll("reconciliation")
+    await clock.advance(300)
+    denial = asyncio.Event()
+    workspace.holds = {"jobGroups/1": denial}
+    reads = workspace.count("jobGroups/1")
+    reconciliation = asyncio.create_task(scene.poll("reconciliation"))
+    await until(lambda: workspace.count("jobGroups/1") > reads)
+    for number in (2, 3):
+        workspace.put_job_group(number)
+    changes = asyncio.create_task(scene.poll("changes"))
+    await until(lambda: len(scene.live_state.active) == 3)
+    denial.set()
+    await asyncio.gather(reconciliation, changes)
+
+    assert doubted(scene) == []
+    assert "1:lost" in await scene.run_events()

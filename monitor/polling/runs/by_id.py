@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-import msgspec
 import structlog
-from msgspec import Struct
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import (
@@ -20,12 +18,13 @@ from monitor.model.errors import (
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
 from monitor.polling.context import PollContext
-from monitor.polling.lists.list_check import ALL_AT_ONCE, ListChecks, Recognition
+from monitor.polling.lists.list_check import ListChecks
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.poll_loop.intervals import ChangeInterval, wait_after_reads
 from monitor.polling.poll_loop.poll import Interval, Poll
+from monitor.polling.runs.denied_runs import DeniedRuns
 from monitor.polling.runs.flow_runs import FlowRuns
 from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.plan_runs import PlanRuns
@@ -40,15 +39,8 @@ _NAMED_AT_MOST = 1_000
 _FAILURES_TO_BE_LAST = 2  # once may be chance
 
 
-class _Denial(Struct, frozen=True, kw_only=True):
-    """When the workspace denied a run. Monotonic."""
-
-    at: float  # when the reading that met it began
-    ended: float  # when that reading ended
-
-
 class ById:
-    """Reads runs one by one, and ends those that two reconciliations find denied."""
+    """Reads runs one by one."""
 
     def __init__(
         self,
@@ -64,8 +56,7 @@ class ById:
         self._flow_runs = flow_runs
         self._plan_runs = plan_runs
         self._checks = checks
-        self._denied: list[RunKey] = []  # in the reading that is under way
-        self._denials: dict[RunKey, _Denial] = {}
+        self.denied = DeniedRuns(context, checks=checks, flow_runs=flow_runs)
         # Runs that were named and could not be read yet, with the number of attempts.
         self._named: dict[RunKey, int] = {}
         for text in context.settings.follow:
@@ -179,6 +170,7 @@ class ById:
         they must hold up neither the others nor, once it can be read again, one of themselves.
         """
         began, theirs = self._context.clock.monotonic(), self._context.workspace_now()
+        held = self._context.all_active_keys()
         refused: MonitorError | None = None
         active = self._context.active_keys(RunKind.JOB_GROUP)
         self._failures = {key: self._failures[key] for key in active if key in self._failures}
@@ -189,7 +181,7 @@ class ById:
                 break
             # A failure that concerns all of them ends the poll: the rest is first in the next.
             refused = await self._read_batch(batch) or refused
-        await self.end_denied(began=began)
+        await self.denied.end(began=began, held=held)
         if refused is not None:
             raise refused
         # Where only the list is missing, reading what is known shows nothing about new runs.
@@ -220,130 +212,12 @@ class ById:
         try:
             await self.read(key, Source.POLL, Priority.CHANGES)
         except NoSuchObjectError:
-            self.denied(key)
+            self.denied.add(key)
         except WorkspaceError as error:
             self._failures[key] = self._failures.get(key, 0) + 1
             return error
         self._failures.pop(key, None)
         return None
-
-    def denied(self, key: RunKey) -> None:
-        """The workspace denied an active run; `end_denied` decides what that means."""
-        self._denied.append(key)
-
-    async def end_denied(self, *, began: float) -> None:
-        """End as lost what this reading and an earlier one, a reconciliation apart, were denied.
-
-        ``began`` is when the reading began, monotonic: what was shown since counts.
-
-        Raises:
-            DoubtedListError: no run that was known is shown any more, so none has ended.
-        """
-        active = self._context.live_state.active
-        denied, self._denied = [key for key in self._denied if key in active], []
-        self._denials = {key: denial for key, denial in self._denials.items() if key in active}
-        due = [key for key in denied if self._is_denied_again(key, began)]
-        vanished = self._vanished(began) if denied else frozenset[RunKind]()
-        if vanished and await self._are_unshared(denied):
-            vanished = frozenset()
-        if vanished:
-            self._doubt(vanished, began)
-        for kind, check in self._checks.of_runs.items():
-            if kind not in vanished:
-                check.clear([key.id for key in denied if key.kind is kind])
-        status = self._context.live_state.workspaces[self._context.name]
-        for key in due:
-            # What refuses or shortens a list may deny ids as well.
-            if key.kind not in vanished and status.why_unwatched(key.kind) is None:
-                await self._lose(key)
-        for kind in vanished & self._checks.of_runs.keys():
-            self._checks.of_runs[kind].require()
-
-    async def _are_unshared(self, denied: Sequence[RunKey]) -> bool:
-        """True where these are denied because their pipelines are hidden as well."""
-        for kind in RunKind:
-            left = {key.id for key in denied if key.kind is kind}
-            while left:  # pipelines are read a few at a time
-                explained = await self._checks.unshared.explain(kind, left)
-                if not explained:
-                    return False
-                left -= explained
-        return True
-
-    def _is_denied_again(self, key: RunKey, began: float) -> bool:
-        """Remember the denial; True where an earlier one is a reconciliation apart."""
-        shown_at = self._context.live_state.active[key].confirmed_at
-        ended = self._context.clock.monotonic()
-        denial = _Denial(at=began, ended=ended)
-        first = self._denials.setdefault(key, denial)
-        if first is not denial and shown_at > self._context.our_time(first.ended):
-            # The run was observed since, so the first denial was wrong.
-            first = self._denials[key] = denial
-        # Where runs are read more often than they are reconciled, the second denial must be as far
-        # from the first as a reconciliation would be; half of it leaves room for jitter.
-        apart = denial.at - first.at
-        is_again = first is not denial and apart >= self._context.settings.reconcile_seconds / 2
-        if not is_again:
-            log.info("active run denied by the workspace", run=str(key))
-        return is_again
-
-    async def _lose(self, key: RunKey) -> None:
-        gone = Observation(
-            key=key,
-            source=Source.RECONCILIATION,
-            observed_at=self._context.clock.now(),
-            is_gone=True,
-        )
-        await self._context.observer.observe((gone,))
-        log.warning("active run lost", run=str(key))
-        self._denials.pop(key, None)
-        if key.kind in self._checks.of_runs:
-            self._checks.of_runs[key.kind].clear((key.id,))
-        if key.kind is RunKind.FLOW_RUN:
-            self._flow_runs.forget(key.id)
-
-    def _vanished(self, began: float) -> frozenset[RunKind]:
-        """Return the kinds of which many runs are active, and no known one was shown since denials.
-
-        A workspace that has forgotten them all is hardly the one in which they ran. Few runs of a
-        kind have vanished where all of the other kinds have.
-        """
-        checks = self._checks
-        kinds = frozenset(RunKind)
-        if self._have_vanished(kinds, checks.any_run, began, at_least=ALL_AT_ONCE):
-            return kinds
-        # A flow run may answer while its job groups do not, but not the other way round.
-        of_flows = frozenset({RunKind.JOB_GROUP, RunKind.FLOW_RUN})
-        vanished = frozenset[RunKind]()
-        groups = {RunKind.JOB_GROUP: of_flows, RunKind.PLAN_RUN: kinds - of_flows}
-        for at_least in (ALL_AT_ONCE, 1):  # few of the others vanish beside many of one kind
-            for kind, group in groups.items() if vanished or at_least > 1 else ():
-                if self._have_vanished(group, checks.known_runs[kind], began, at_least=at_least):
-                    vanished |= group
-        return vanished
-
-    def _have_vanished(
-        self, kinds: frozenset[RunKind], recognition: Recognition, began: float, *, at_least: int
-    ) -> bool:
-        denials = [denial for key, denial in self._denials.items() if key.kind in kinds]
-        active = sum(len(self._context.active_keys(kind)) for kind in kinds)
-        if not denials or active < at_least:
-            return False
-        # Asked for before the first of them was denied, it may be of just before they vanished.
-        earlier = [denial.ended for denial in denials if denial.at < began]
-        return not recognition.is_since(min(earlier, default=began))
-
-    def _doubt(self, kinds: frozenset[RunKind], began: float) -> None:
-        """Doubt the lists of these kinds; their denials count for nothing until one is shown."""
-        ended = self._context.clock.monotonic()
-        for key, denial in self._denials.items():
-            if key.kind in kinds:
-                self._denials[key] = msgspec.structs.replace(denial, at=began, ended=ended)
-        for kind in kinds & self._checks.of_runs.keys():
-            self._checks.of_runs[kind].doubt(
-                [key.id for key in self._context.active_keys(kind)],
-                "active runs are denied, and no run that was known is shown",
-            )
 
     async def read(self, key: RunKey, source: Source, priority: Priority) -> bool:
         """Read one run of any kind and observe it; False where its kind is not followed.

@@ -105,13 +105,14 @@ class Reconciliation:
         """
         context = self._context
         began, theirs = context.clock.monotonic(), context.workspace_now()
+        held = context.all_active_keys()
         self._reconciled = set()
         await attempt_each(
             self._unshared.read_again,
             self._reconcile_job_groups,
             self._reconcile_plan_runs,
             self._reconcile_flow_runs,
-            partial(self._by_id.end_denied, began=began),
+            partial(self._by_id.denied.end, began=began, held=held),
             partial(self._judge_lists, began, theirs),
         )
         return self._context.can(Capability.LIST_CHANGES)
@@ -291,7 +292,7 @@ class Reconciliation:
             try:
                 await self._by_id.read(key, Source.RECONCILIATION, Priority.RECONCILIATION)
             except NoSuchObjectError:
-                self._by_id.denied(key)
+                self._by_id.denied.add(key)
             except WorkspaceError as error:
                 if not is_about_the_object(error):
                     raise

@@ -190,9 +190,11 @@ def _of_hiding(world: World, hiding: Hiding) -> Blindness:
 def is_missed(world: World, hiding: Hiding) -> bool:
     """True where enough active runs were shown for long enough to be missed when all is hidden.
 
-    A daemon that was down meanwhile has never seen them, and nothing shows that they are there.
+    A daemon that was down or refused meanwhile has never seen them, and nothing shows that they
+    are there.
     """
-    at, down = hiding.span.begin, [*world.outages, *world.stops]
+    refused = [withdrawal.span for withdrawal in world.withdrawals]
+    at, down = hiding.span.begin, [*world.outages, *world.stops, *refused]
     followed = [
         due(group.shown_from, 2 * POLL.idle_seconds, down)
         <= at

@@ -72,7 +72,8 @@ def _expected_group(
 
 def _may_be_lost(world: World, group: JobGroup) -> bool:
     """True for a run that is denied while all is hidden, and too few others are that show it."""
-    down = [*world.outages, *world.stops]
+    # While its end could not be reported, whether it was active or not was not known.
+    down = [*world.outages, *world.stops, *(refused.span for refused in world.withdrawals)]
     return any(
         hiding.flows is None
         and not is_missed(world, hiding)

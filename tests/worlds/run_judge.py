@@ -31,7 +31,7 @@ def run_findings(
     """Yield what the events of runs got wrong."""
     expected = {run.run: run for run in expected_runs(world, delivered, blind)}
     for run in sorted(expected.keys() | received.runs.keys()):
-        words = received.runs[run]
+        words = _without_repeated_confirmation(received.runs[run], forgotten)
         is_forgotten = any(
             span.begin <= word.at < span.end for span in forgotten for word in words[-1:]
         )
@@ -43,6 +43,14 @@ def run_findings(
         if any(span.begin <= at < span.end for span in forgotten):
             continue  # an older store has taken the place of the one that knew it
         yield Finding(seed=world.seed, kind=Kind.EVENTS, text=f"{event_id} came with two contents")
+
+
+def _without_repeated_confirmation(
+    words: Sequence[RunWord], forgotten: Sequence[Span]
+) -> list[RunWord]:
+    """Return the words; a newer store confirms again what a repeated callback tells it."""
+    since = min((span.begin for span in forgotten), default=NEVER)
+    return [word for word in words if word.word != "confirmed" or word.at < since]
 
 
 def lost_findings(

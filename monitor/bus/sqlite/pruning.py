@@ -68,17 +68,21 @@ def expire_callbacks(db: Connection, retention: Retention, now: datetime) -> lis
 
 
 def forget_processed(db: Connection, now: datetime) -> int:
-    """Remove processed callbacks whose repetition need no longer be recognised."""
-    over_bound = db.execute(
-        "SELECT processed_at FROM callback WHERE processed_at IS NOT NULL"
-        " ORDER BY processed_at DESC LIMIT 1 OFFSET ?",
-        (PROCESSED_BOUND,),
-    ).fetchone()
-    too_old = codec.microseconds(now - inbox.PROCESSED_MEMORY)
+    """Remove processed callbacks whose repetition need no longer be recognised.
+
+    In the order of their arrival: those behind a piece that stays have arrived later.
+    """
+    (waiting,) = db.execute("SELECT coalesce(sum(waiting), 0) FROM inbox").fetchone()
+    (newest,) = db.execute("SELECT coalesce(max(id), 0) FROM callback").fetchone()
     return db.execute(
-        "DELETE FROM callback WHERE id IN (SELECT id FROM callback"
-        " WHERE processed_at IS NOT NULL AND processed_at <= ? ORDER BY processed_at LIMIT ?)",
-        (too_old if over_bound is None else max(too_old, over_bound[0]), PIECE),
+        "DELETE FROM callback WHERE id IN (SELECT id FROM"
+        " (SELECT id, processed_at FROM callback ORDER BY id LIMIT ?)"
+        " WHERE processed_at <= ? OR (processed_at IS NOT NULL AND id <= ?))",
+        (
+            PIECE + waiting,
+            codec.microseconds(now - inbox.PROCESSED_MEMORY),
+            newest - PROCESSED_BOUND,
+        ),
     ).rowcount
 
 

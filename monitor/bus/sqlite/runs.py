@@ -20,23 +20,41 @@ from monitor.model.runs import RunKey, RunKind, RunState, Status
 
 RunRow = tuple[str, str, str, str, int, int | None, str | None, str | None, str | None, bytes]
 
-_STORE = BulkInsert(
+_INSERT = (
     "INSERT INTO run (workspace, kind, id, status, created_at, ended_at, flow_run, plan_run,"
-    " pipeline_id, body)",
+    " pipeline_id, body)"
+)
+_FOUND_BY = "(status, created_at, ended_at, flow_run, plan_run, pipeline_id)"
+_FOUND_BY_NEW = (
+    "(excluded.status, excluded.created_at, excluded.ended_at, excluded.flow_run,"
+    " excluded.plan_run, excluded.pipeline_id)"
+)
+# Setting a column writes every index that has it, though the value stays. So it is set only where
+# one of them changes, by the second statement.
+_STORE_BODY = BulkInsert(
+    _INSERT,
     width=10,
-    tail=" ON CONFLICT (workspace, kind, id) DO UPDATE SET"
-    " status = excluded.status, created_at = excluded.created_at,"
-    " ended_at = excluded.ended_at, flow_run = excluded.flow_run,"
-    " plan_run = excluded.plan_run, pipeline_id = excluded.pipeline_id, body = excluded.body",
+    tail="ON CONFLICT (workspace, kind, id) DO UPDATE SET body = excluded.body"
+    f" WHERE {_FOUND_BY} IS {_FOUND_BY_NEW}",
+)
+_STORE_ALL = BulkInsert(
+    _INSERT,
+    width=10,
+    tail="ON CONFLICT (workspace, kind, id) DO UPDATE"
+    f" SET {_FOUND_BY} = {_FOUND_BY_NEW}, body = excluded.body"
+    f" WHERE {_FOUND_BY} IS NOT {_FOUND_BY_NEW}",
 )
 _BY_KEY = JsonQuery(
     "SELECT body FROM run WHERE workspace = ? AND kind = ?"
     " AND id IN (SELECT value FROM json_each(?))"
 )
 _ACTIVE = JsonQuery(
-    "SELECT number FROM run WHERE workspace = ? AND ended_at IS NULL ORDER BY created_at, number",
+    "SELECT number FROM run WHERE workspace = ? AND kind IN (SELECT value FROM json_each(?))"
+    " AND status IN (SELECT value FROM json_each(?)) ORDER BY created_at, number",
     item="number",
 )
+_EVERY_KIND = codec.encode(list(RunKind)).decode()
+_NOT_ENDED = codec.encode([status for status in Status if not status.is_terminal]).decode()
 _CHILDREN = {
     RunKind.FLOW_RUN: JsonQuery(
         "SELECT body FROM run WHERE workspace = ? AND flow_run = ? ORDER BY created_at, number"
@@ -102,7 +120,11 @@ def rows(runs: Iterable[RunState]) -> list[RunRow]:
 
 def store(db: Connection, runs: Iterable[RunRow]) -> None:
     """Write the states over the ones that are stored; of two for one run the later counts."""
-    _STORE.run(db, {row[:3]: row for row in runs}.values())
+    new = list({row[:3]: row for row in runs}.values())
+    before = db.total_changes
+    _STORE_BODY.run(db, new)
+    if db.total_changes - before < len(new):
+        _STORE_ALL.run(db, new)
 
 
 def by_key(db: Connection, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
@@ -121,7 +143,7 @@ def by_key(db: Connection, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
 
 
 def active(db: Connection, workspace: str) -> list[RunState]:
-    return _by_number(db, _decode_numbers(_ACTIVE.fetch(db, (workspace,))))
+    return _by_number(db, _decode_numbers(_ACTIVE.fetch(db, (workspace, _EVERY_KIND, _NOT_ENDED))))
 
 
 def children(db: Connection, key: RunKey) -> list[RunState]:

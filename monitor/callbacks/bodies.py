@@ -1,4 +1,4 @@
-"""What people type into a webhook task's body, read as one statement about one run.
+"""What people type into a webhook task's body, read as one statement, and as an observation.
 
 Bodies are free text in these products; only ``$jobId`` and ``$jobStatus`` are known to be
 replaced. So names are compared without case, dots, dashes and underscores, and JSON and forms are
@@ -9,16 +9,19 @@ sent by a node of the plan, while the plan goes on.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Annotated
 from urllib.parse import parse_qsl
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from monitor.bus.contract import StoredCallback
 from monitor.model.errors import PayloadError
-from monitor.model.outside import is_id_of, is_run_id
-from monitor.model.runs import RunKind
+from monitor.model.observations import Observation, ObservationOutcome
+from monitor.model.outside import NumberedId, RunIdText, is_id_of, is_run_id
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Source, Status, status_of
 
 TEST_FIELD = "dataprep_monitor_test"
 _TEST_MARK = TEST_FIELD.encode()
@@ -31,7 +34,7 @@ _RUN_IDS = (
 )
 _STATUSES = ("jobstatus", "status", "state", "result")
 _IDS_END = 10**20  # Python refuses to write out numbers of thousands of digits
-_WORDS = re.compile(r"[A-Za-z][A-Za-z _-]{0,31}")
+_WORDS = re.compile(r"\A[A-Za-z][A-Za-z _-]{0,31}\Z")
 _FORM_FIELDS = 64
 _NAMES_KEPT = 64  # senders use the same few over and over; one may be as long as a body
 _decode_object = msgspec.json.Decoder(dict[str, object]).decode
@@ -101,10 +104,10 @@ class _OwnBody(Struct, gc=False, forbid_unknown_fields=True):
     """What the template of our own tasks becomes."""
 
     workspace: str
-    flow_id: str
-    task: str
-    job_id: str
-    job_status: str
+    flow_id: RunIdText
+    task: RunIdText
+    job_id: NumberedId
+    job_status: Annotated[str, Meta(pattern=_WORDS.pattern)]
 
 
 _decode_own = msgspec.json.Decoder(_OwnBody).decode
@@ -115,9 +118,6 @@ def _read_own(body: bytes) -> CallbackStatement | None:
     try:
         own = _decode_own(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-    is_usable = is_id_of(RunKind.JOB_GROUP, own.job_id) and _WORDS.fullmatch(own.job_status)
-    if not is_usable or not all(map(is_run_id, (own.flow_id, own.task))):
         return None
     return CallbackStatement(
         kind=RunKind.JOB_GROUP,
@@ -194,3 +194,42 @@ def _status(fields: Mapping[str, object]) -> str | None:
             raise PayloadError(f"{name} is not a status word; was its variable replaced?")
         return value
     return None
+
+
+def run_of(callback: StoredCallback) -> RunKey:
+    return RunKey(callback.workspace, callback.kind, callback.run_id)
+
+
+def observations_of(callbacks: Sequence[StoredCallback]) -> list[Observation]:
+    return [observation_of(callback) for callback in callbacks]
+
+
+def is_failure(observation: Observation) -> bool:
+    return status_of(observation.native_status) is Status.FAILED
+
+
+def ended(
+    observations: Sequence[Observation], outcomes: Sequence[ObservationOutcome]
+) -> list[Observation]:
+    """Return the ends that are new; what they lack is read later."""
+    return [
+        observation
+        for observation, outcome in zip(observations, outcomes, strict=True)
+        if outcome is ObservationOutcome.CHANGED
+        and (status := status_of(observation.native_status)) is not None
+        and status.is_terminal
+    ]
+
+
+def observation_of(callback: StoredCallback) -> Observation:
+    """Return what a callback reports, as an observation of its run."""
+    is_of_a_flow = callback.flow_id is not None and callback.kind is not RunKind.PLAN_RUN
+    pipeline = Pipeline(kind=PipelineKind.FLOW, id=callback.flow_id or "") if is_of_a_flow else None
+    return Observation(
+        key=run_of(callback),
+        source=Source.CALLBACK,
+        observed_at=callback.received_at,
+        native_status=callback.native_status,
+        pipeline=pipeline,
+        inbox_id=callback.id or None,
+    )

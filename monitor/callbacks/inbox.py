@@ -16,7 +16,7 @@ import structlog
 from msgspec import Struct
 
 from monitor.bus.contract import EventBus, StoredCallback
-from monitor.callbacks.reported_runs import ended, observations_of, run_of
+from monitor.callbacks.bodies import ended, observations_of, run_of
 from monitor.callbacks.settings import CallbackSettings
 from monitor.callbacks.task_timers import TaskTimers
 from monitor.model.clock import Clock

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import structlog
 
 from monitor.bus.contract import Received, StoredCallback
+from monitor.callbacks.bodies import ended, is_failure, observation_of
 from monitor.callbacks.inbox import InboxReader
-from monitor.callbacks.reported_runs import ended, observation_of
 from monitor.model.errors import BusUnavailableError
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.tracking.follower import WorkspaceFollower
@@ -83,7 +83,9 @@ class CallbackIntake:
     async def _observed(self, callback: StoredCallback, timeout_seconds: float) -> Received | None:
         observation = observation_of(callback)
         known = self._view.active_run(observation.key)
-        if known is None or self._is_closed or self._follower.must_wait(observation, known.run):
+        if known is None or self._is_closed:
+            return None
+        if is_failure(observation) and self._follower.must_wait(observation, known.run):
             return None
         answer: asyncio.Future[Received | None] = asyncio.get_running_loop().create_future()
         self._arrivals.append(_Arrival(callback, observation, answer))

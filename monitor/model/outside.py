@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import re
+from typing import Annotated
 from urllib.parse import SplitResult, urlsplit
+
+from msgspec import Meta
 
 from monitor.model.runs import RunKind
 
@@ -20,10 +23,14 @@ _HARMFUL = re.compile(
 _LINES = re.compile(r"[\n\t]")
 _MARK = "…#"
 _MARKED_CHARACTERS = len(_MARK) + 8
-_NUMBER = re.compile(r"[1-9][0-9]{0,18}")
+_NUMBER = re.compile(r"\A[1-9][0-9]{0,18}\Z")
 _SHOWN = 40  # characters of a text that is refused
-_RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_RUN_ID = re.compile(r"\A[A-Za-z0-9_-]{1,64}\Z")
 _HOST = re.compile(r"[\w.-]+")
+
+# The same, for fields that are decoded.
+RunIdText = Annotated[str, Meta(pattern=_RUN_ID.pattern)]
+NumberedId = Annotated[str, Meta(pattern=_NUMBER.pattern)]
 
 
 def is_run_id(text: str) -> bool:

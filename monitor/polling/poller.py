@@ -137,8 +137,8 @@ class WorkspacePoller:
         time = context.client.requester.time
         since = await context.observer.open(
             context.name,
-            clock_skew=lambda: time.skew_seconds,
-            may_be_ahead=lambda: time.may_be_ahead_seconds,
+            clock_skew=time.skew_seconds,
+            may_be_ahead=time.may_be_ahead_seconds,
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recovery.run(), name=f"{context.name}: recovery")

@@ -16,7 +16,10 @@ class WorkspaceFollower(Protocol):
         """Poll for changes soon. Never waits; many calls cause one poll a second."""
 
     def must_wait(self, observation: Observation, known: RunState) -> bool:
-        """Return True where `complete` may wait before it returns this. Never waits itself."""
+        """Return True where `complete` may wait before it returns this, which must be a failure.
+
+        Never waits itself.
+        """
 
     def complete_later(self, observations: Sequence[Observation]) -> None:
         """Read what these ends lack when there is time, and observe it then. Never waits.

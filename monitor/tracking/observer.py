@@ -34,7 +34,6 @@ from monitor.model.clock import Clock
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState, Source
 from monitor.tracking.clock_step import confirmed, dated
-from monitor.tracking.forget_horizon import ForgetHorizon
 from monitor.tracking.live_state import LiveState, active_of
 from monitor.tracking.observation_counts import ObservationCounts
 from monitor.tracking.pipeline_health import PipelineHealthTracker, is_known_end
@@ -43,7 +42,7 @@ from monitor.tracking.shared_values import SharedValues
 from monitor.tracking.transitions import Boundary, RunTransition, advance
 from monitor.tracking.turns import Turns
 from monitor.tracking.workspace_changes import WorkspaceChanges
-from monitor.tracking.workspace_clocks import ClockDoubt, ClockSkew, WorkspaceClocks
+from monitor.tracking.workspace_clocks import ClockDoubt, ClockSkew, ForgetHorizon, WorkspaceClocks
 
 # So many observations are judged without letting others run, and stored by one commit.
 OBSERVED_AT_ONCE = 50

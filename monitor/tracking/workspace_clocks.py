@@ -12,7 +12,7 @@ out: a clock that was set ahead also writes later stamps, a proxy that is wrong 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from monitor.model.clock import Clock
@@ -35,6 +35,8 @@ class _Stamp(NamedTuple):
 # Stamps further away are of the past, or cannot be true. After so long no stamp is needed either:
 # what is not dated sorts behind it by our clock, too.
 _MOST_SECONDS = 3_600.0
+# A run whose end lies this close to the horizon may have been forgotten already.
+_MARGIN = timedelta(hours=1)
 _OWN_STAMPS = frozenset({Source.POLL, Source.RECONCILIATION, Source.DETAIL, Source.TRACK})
 
 
@@ -95,6 +97,24 @@ class WorkspaceClocks:
             return newest[-1].least + elapsed
         latest = skew + self.may_be_ahead(workspace).total_seconds()
         return max(skew, min(newest[0].least + elapsed, latest))
+
+
+class ForgetHorizon:
+    """The horizon behind which an ended run may have been emitted and forgotten.
+
+    Follows the workspace's clock, but never ahead of the time that has passed here.
+    """
+
+    def __init__(self, clock: Clock, *, forget_seconds: float) -> None:
+        self._clock = clock
+        self._reach = _MARGIN - timedelta(seconds=forget_seconds)
+        self._began_at, self._began = clock.now(), clock.monotonic()
+
+    def forgotten_before(self, clock_skew_seconds: float | None) -> datetime:
+        """Return the horizon in workspace time; the skew is that of our clock as it is now."""
+        there = self._clock.now() + timedelta(seconds=clock_skew_seconds or 0.0)
+        running = timedelta(seconds=self._clock.monotonic() - self._began)
+        return min(there, self._began_at + running) + self._reach
 
 
 def _newest_stamp(observation: Observation) -> float | None:

@@ -132,14 +132,12 @@ class WorkspaceTime:
         """Return `at` for this moment."""
         return self.at(self._clock.monotonic())
 
-    @property
     def may_be_ahead_seconds(self) -> float:
         """How far it is ahead of what is known if those are right that contradict it."""
         if self._known is None or self._candidate is None:
             return 0.0
         return max(0.0, self._candidate.bounds.high - self._known.low)
 
-    @property
     def skew_seconds(self) -> float | None:
         """Workspace minus ours: the smallest difference that explains the headers."""
         if self._known is None:

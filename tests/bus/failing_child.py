@@ -28,14 +28,14 @@ from monitor.bus.contract import StateEntry
 from monitor.bus.log_tail import LogTail
 from monitor.bus.settings import StorageSettings
 from monitor.bus.sqlite import SqliteBus
-from monitor.bus.sqlite.arrivals import RecentCallbacks
 from monitor.bus.sqlite.connection import StoreConnection, connect, connect_reading
+from monitor.bus.sqlite.inbox import RecentCallbacks
 from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.log import newest_position
 from monitor.bus.sqlite.reader import StoreReader
 from monitor.bus.sqlite.upgrade import prepare
 from monitor.bus.sqlite.writer import StoreWriter
-from monitor.bus.write_failures import WriteFailureRecord
+from monitor.bus.write_queue import WriteFailureRecord
 from monitor.model.errors import BusUnavailableError
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Change
-from monitor.bus.sqlite import SqliteBus, arrivals
-from monitor.bus.sqlite.arrivals import RecentCallbacks
+from monitor.bus.sqlite import SqliteBus, inbox
+from monitor.bus.sqlite.inbox import RecentCallbacks
 from tests.bus.examples import SOON, callback
 from tests.clocks import ManualClock
 
@@ -64,7 +64,7 @@ async def test_the_inbox_has_the_unprocessed_callbacks(
 async def test_older_callbacks_are_read_from_the_file() -> None:
     """Memory has a bound, and reports where it ends."""
     recent = RecentCallbacks()
-    count = arrivals.CALLBACKS_KEPT + 2
+    count = inbox.CALLBACKS_KEPT + 2
     recent.add(replace(callback(number), id=number) for number in range(1, count + 1))
 
     assert recent.behind("marketing", 1, limit=1) is None

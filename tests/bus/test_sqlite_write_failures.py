@@ -15,7 +15,7 @@ from monitor.bus.sqlite import SqliteBus
 from monitor.bus.sqlite.connection import StoreConnection, connect
 from monitor.bus.sqlite.upgrade import prepare
 from monitor.bus.sqlite.writer import StoreWriter
-from monitor.bus.write_failures import WriteFailureRecord
+from monitor.bus.write_queue import WriteFailureRecord
 from monitor.model.errors import BusUnavailableError
 from tests.bus.examples import NOW, SOON, events
 from tests.clocks import ManualClock

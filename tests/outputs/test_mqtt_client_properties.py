@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from monitor.outputs.mqtt.properties import pack
+from monitor.outputs.mqtt.packets import packed_properties
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=40)
 
@@ -35,7 +35,7 @@ def test_packed_properties_are_the_librarys(
     if user_properties:
         expected.UserProperty = list(user_properties)
 
-    packed = pack(
+    packed = packed_properties(
         content_type=content_type,
         is_text=is_text,
         expiry_seconds=expiry_seconds,

@@ -241,12 +241,12 @@ async def test_the_workspace_shows_who_and_what_and_when() -> None:
         now = client.workspace_now()
         assert now is not None
         assert abs((now - clock.now()).total_seconds()) <= 1
-        assert client.requester.time.skew_seconds == 0
+        assert client.requester.time.skew_seconds() == 0
         sandbox.world.options.clock_offset_seconds = -3600
         for _ in range(3):
             await clock.advance(30)
             await client.inventory.current_person(priority=Priority.INVENTORY)
-        assert client.requester.time.skew_seconds == pytest.approx(-3600, abs=1)
+        assert client.requester.time.skew_seconds() == pytest.approx(-3600, abs=1)
 
 
 async def test_what_the_edition_lacks_is_switched_off() -> None:

@@ -32,6 +32,7 @@ class FollowedWorkspaces:
         tasks: DaemonTasks,
     ) -> None:
         self._followed: dict[str, FollowedWorkspace] = {}
+        self.by_name: Mapping[str, FollowedWorkspace] = self._followed
         self._bus = bus
         self._observer = observer
         self._live_state = live_state
@@ -45,10 +46,6 @@ class FollowedWorkspaces:
             registry=registry,
             token_memory=token_memory,
         )
-
-    @property
-    def by_name(self) -> Mapping[str, FollowedWorkspace]:
-        return self._followed
 
     def build(self, configuration: WorkspaceConfiguration, *, instance: str) -> FollowedWorkspace:
         """Return a workspace that is not followed yet; ``instance`` is in its webhook tasks.

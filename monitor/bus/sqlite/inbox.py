@@ -1,13 +1,18 @@
-"""Callbacks that were accepted and not yet processed, and the memory of those that were."""
+"""Callbacks that were accepted and not yet processed, and the memory of those that were.
+
+The newest are in memory as well: a reader that keeps up reads there, and not in the file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 from sqlite3 import Connection
 from typing import NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.sqlite import codec
@@ -16,6 +21,7 @@ from monitor.bus.sqlite.connection import StoreConnection
 
 # How long the repetition of a processed callback is still recognised.
 PROCESSED_MEMORY = timedelta(days=1)
+CALLBACKS_KEPT = 2_000  # in memory, for each workspace
 
 _INSERT = BulkInsert("INSERT INTO callback (workspace, fingerprint, received_at, body)", width=4)
 _INSERT_PROCESSED = BulkInsert(
@@ -141,3 +147,44 @@ def stored(array: str) -> list[StoredCallback]:
         msgspec.structs.replace(callback, id=callback_id)
         for callback_id, callback in codec.decode_callbacks(array)
     ]
+
+
+class _Inbox(Struct):
+    """All callbacks that wait behind ``before``; earlier ones are in the file only."""
+
+    before: int
+    waiting: dict[int, StoredCallback] = {}  # by id, in the order of arrival
+
+
+class RecentCallbacks:
+    """The newest waiting callbacks of each workspace."""
+
+    def __init__(self) -> None:
+        self._inboxes: dict[str, _Inbox] = {}
+        self._workspaces: dict[int, str] = {}  # of each callback here, by its id
+
+    def add(self, callbacks: Iterable[StoredCallback]) -> None:
+        """Add what has become durable, in the order of the ids."""
+        for callback in callbacks:
+            inbox = self._inboxes.setdefault(callback.workspace, _Inbox(callback.id - 1))
+            inbox.waiting[callback.id] = callback
+            self._workspaces[callback.id] = callback.workspace
+            if len(inbox.waiting) > CALLBACKS_KEPT:
+                inbox.before = next(iter(inbox.waiting))
+                self.forget((inbox.before,))
+
+    def forget(self, ids: Iterable[int]) -> None:
+        """Drop callbacks that no longer wait."""
+        for id_ in ids:
+            workspace = self._workspaces.pop(id_, None)
+            if workspace is not None:
+                del self._inboxes[workspace].waiting[id_]
+
+    def behind(self, workspace: str, after: int, *, limit: int) -> list[StoredCallback] | None:
+        """Return at most ``limit`` callbacks behind that id; None where only the file has them."""
+        inbox = self._inboxes.get(workspace)
+        if inbox is None or after < inbox.before:
+            return None
+        return list(
+            islice((callback for callback in inbox.waiting.values() if callback.id > after), limit)
+        )

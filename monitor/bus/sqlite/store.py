@@ -33,8 +33,7 @@ from monitor.bus.contract import (
 from monitor.bus.log_tail import LogTail
 from monitor.bus.settings import StorageSettings, store_path
 from monitor.bus.shards import SOLE
-from monitor.bus.sqlite import changes, inbox, log, progress, pruning, runs, state_entries
-from monitor.bus.sqlite.arrivals import RecentCallbacks
+from monitor.bus.sqlite import changes, inbox, log, progress, pruning, runs
 from monitor.bus.sqlite.connection import (
     CommitNews,
     StoreConnection,
@@ -45,7 +44,7 @@ from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.reader import StoreReader
 from monitor.bus.sqlite.store_file import store_bytes, take
 from monitor.bus.sqlite.writer import StoreWriter
-from monitor.bus.write_failures import WriteFailureRecord
+from monitor.bus.write_queue import WriteFailureRecord
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.clock import Clock
 from monitor.model.errors import BusLostError, BusUnavailableError
@@ -76,7 +75,7 @@ class SqliteBus:
         writer: StoreWriter,
         reader: StoreReader,
         tail: LogTail,
-        arrivals: RecentCallbacks,
+        arrivals: inbox.RecentCallbacks,
         failures: WriteFailureRecord,
         clock: Clock,
         settings: StorageSettings,
@@ -113,7 +112,7 @@ class SqliteBus:
         )
         try:
             failures = WriteFailureRecord(clock, registry)
-            tail, arrivals = LogTail(await reader.run(log.newest_position)), RecentCallbacks()
+            tail, arrivals = LogTail(await reader.run(log.newest_position)), inbox.RecentCallbacks()
             writer = StoreWriter(
                 partial(connect, path),
                 clock=clock,
@@ -239,7 +238,7 @@ class SqliteBus:
 
     async def state_entries(self, workspace: str, topic: str) -> dict[str, bytes]:
         return await self._reader.run(
-            partial(state_entries.of_topic, workspace=workspace, topic=topic)
+            partial(changes.entries_of_topic, workspace=workspace, topic=topic)
         )
 
     async def receive(
@@ -368,7 +367,7 @@ class SqliteBus:
         return result
 
 
-def _update_memory(tail: LogTail, arrivals: RecentCallbacks, news: CommitNews) -> None:
+def _update_memory(tail: LogTail, arrivals: inbox.RecentCallbacks, news: CommitNews) -> None:
     if news.events:
         tail.append(news.events)
     arrivals.add(news.callbacks)
@@ -376,7 +375,7 @@ def _update_memory(tail: LogTail, arrivals: RecentCallbacks, news: CommitNews) -
 
 
 def _probe(db: StoreConnection, probes: Sequence[None]) -> Sequence[None]:
-    state_entries.store(db, [_PROBE])
+    changes.store_entries(db, [_PROBE])
     return probes
 
 

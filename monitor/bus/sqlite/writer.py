@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 from prometheus_client import Histogram
@@ -24,13 +25,26 @@ from monitor.bus.sqlite.connection import (
     is_damaged,
     unavailable,
 )
-from monitor.bus.sqlite.jobs import JOB_ERRORS, Input, T, Work, run_alone, run_together
-from monitor.bus.write_failures import WriteFailureRecord
-from monitor.bus.write_queue import WriteGroup, WriteJob, WriteQueue
+from monitor.bus.write_queue import WriteFailureRecord, WriteGroup, WriteJob, WriteQueue
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, BusLostError, BusUnavailableError
 
 log = structlog.get_logger()
+
+Input = TypeVar("Input")
+T = TypeVar("T")
+Work = Callable[[StoreConnection, Sequence[Input]], Sequence[T]]
+
+# Errors of one job and not of the store; the rest of the group is not affected.
+_JOB_ERRORS = (
+    sqlite3.IntegrityError,
+    sqlite3.ProgrammingError,
+    sqlite3.InterfaceError,
+    sqlite3.DataError,
+    OverflowError,
+    UnicodeEncodeError,
+    BusError,
+)
 
 
 class _Outcome(NamedTuple):
@@ -251,14 +265,14 @@ class StoreWriter:
     def _run(self, db: StoreConnection, jobs: WriteGroup) -> None:
         db.news = CommitNews()
         try:
-            run_together(db, jobs)
-        except JOB_ERRORS:
+            _run_together(db, jobs)
+        except _JOB_ERRORS:
             # Rare, so a savepoint for each job is paid for only then.
             db.execute("ROLLBACK")
             db.execute("BEGIN IMMEDIATE")
             db.news = CommitNews()
             for job in jobs:
-                run_alone(db, job)
+                _run_alone(db, job)
 
     def _fail(self, group: WriteGroup, cause: sqlite3.Error) -> None:
         for job in group:
@@ -284,3 +298,28 @@ class StoreWriter:
                 self._db.execute("ROLLBACK")
         self._db.close()
         self._db = None
+
+
+def _run_together(db: StoreConnection, jobs: WriteGroup) -> None:
+    # Their callers all wait at the same time, so no order between different works was promised.
+    by_work: defaultdict[Work[Any, Any], WriteGroup] = defaultdict(list)
+    for job in jobs:
+        by_work[job.work].append(job)
+    for work, jobs_of_work in by_work.items():
+        results = work(db, [job.given for job in jobs_of_work])
+        for job, result in zip(jobs_of_work, results, strict=True):
+            job.result = result
+
+
+def _run_alone(db: StoreConnection, job: WriteJob[Any]) -> None:
+    before = db.news.copy()
+    db.execute("SAVEPOINT job")
+    try:
+        (job.result,) = job.work(db, [job.given])
+    except _JOB_ERRORS as exc:
+        db.execute("ROLLBACK TO job")
+        db.news = before
+        job.error = exc if isinstance(exc, BusError) else unavailable(exc)
+        if job.error is not exc:
+            job.error.__cause__ = exc
+    db.execute("RELEASE job")

@@ -134,7 +134,7 @@ async def check_tls(settings: WorkspaceSettings, subject: str, *, now: datetime)
 
 def clock_line(client: WorkspaceClient, subject: str) -> CheckLine:
     """Check the difference between the workspace's clock and ours."""
-    skew = client.requester.time.skew_seconds
+    skew = client.requester.time.skew_seconds()
     if skew is None:
         return warning(
             subject,

@@ -58,7 +58,7 @@ class Connection:
         self._clock = clock
         self._versions = VERSIONS[settings.protocol]
         self._opened: MqttLink | None = None  # accepted by the broker, perhaps not yet greeted
-        self._link: MqttLink | None = None
+        self.link: MqttLink | None = None  # that messages may be sent on now
         self._is_ready = asyncio.Event()
         self._backoff = ReconnectBackoff(
             instance=settings.instance,
@@ -77,11 +77,6 @@ class Connection:
         ).labels(str(settings.broker))
 
     @property
-    def link(self) -> MqttLink | None:
-        """The link that messages may be sent on now."""
-        return self._link
-
-    @property
     def hint(self) -> str | None:
         """What the operator should change where connections keep ending; None otherwise."""
         return self._backoff.hint
@@ -91,24 +86,24 @@ class Connection:
 
         A cancelled call leaves nothing behind.
         """
-        while self._link is None:
+        while self.link is None:
             await self._is_ready.wait()
-        return self._link
+        return self.link
 
     async def introduce(self, info: DaemonInfo) -> None:
         """Publish this info from now on; without a link, with the next one."""
         self._info = info
-        if self._link is None:
+        if self.link is None:
             return
         try:
-            await self._link.send(self._bridge_info())
+            await self.link.send(self._bridge_info())
         except OutputError as exc:
             log.info("bridge info not published", reason=str(exc))
 
     async def greet_again(self) -> None:
         """Publish the bridge's own topics once more, after somebody has overwritten them."""
-        if self._link is not None:
-            await self._greet(self._link)
+        if self.link is not None:
+            await self._greet(self.link)
 
     async def run(self) -> None:
         """Stay connected until cancelled, then say goodbye."""
@@ -225,7 +220,7 @@ class Connection:
         )
 
     def _set_link(self, link: MqttLink | None, *, reason: str) -> None:
-        self._link = link
+        self.link = link
         self.reason = reason
         self.since = self._clock.now()
         self._connected.set(0 if link is None else 1)

@@ -28,8 +28,7 @@ from monitor.model.errors import (
 )
 from monitor.outputs.leases import LEASE_UNCERTAIN, MaySend
 from monitor.outputs.mqtt.library_overrides import LIBRARY_ERRORS, BrokerClient, LinkEnd
-from monitor.outputs.mqtt.packets import publish_packet
-from monitor.outputs.mqtt.properties import pack
+from monitor.outputs.mqtt.packets import packed_properties, publish_packet
 from monitor.outputs.mqtt.settings import MqttSettings
 
 log = structlog.get_logger()
@@ -237,7 +236,7 @@ class MqttLink:
         """
         properties = b""
         if self.is_version_5:
-            properties = pack(
+            properties = packed_properties(
                 content_type=message.content_type,
                 is_text=message.is_text,
                 expiry_seconds=message.expiry_seconds,

@@ -241,7 +241,7 @@ class ReachabilityJudge:
             is_remembered=False,
             reason=self._reason(),
             paused_until=self._paused_until(outage, now),
-            clock_skew_seconds=context.client.requester.time.skew_seconds,
+            clock_skew_seconds=context.client.requester.time.skew_seconds(),
             budgets=context.client.requester.budgets(),
         )
 

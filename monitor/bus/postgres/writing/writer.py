@@ -54,8 +54,7 @@ from monitor.bus.postgres.writing.transactions import (
 from monitor.bus.postgres.writing.unanswered import kept_of
 from monitor.bus.postgres.writing.writer_line import WriterLine
 from monitor.bus.settings import StorageSettings
-from monitor.bus.write_failures import WriteFailureRecord
-from monitor.bus.write_queue import WriteGroup, WriteJob, WriteQueue
+from monitor.bus.write_queue import WriteFailureRecord, WriteGroup, WriteJob, WriteQueue
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, BusLostError, BusUnavailableError
 

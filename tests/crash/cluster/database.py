@@ -152,6 +152,19 @@ class Database:
         await self.primary.commit_synchronously()
         self.promotions += 1
 
+    async def promote_beside(self) -> None:
+        """Let the standby take the primary's place, which lives on and answers no commit."""
+        self.hold_replication()
+        self._primary = 1 - self._primary
+        await self.primary.promote()
+        await self.primary.commit_synchronously()
+        self.promotions += 1
+
+    async def retire_old(self) -> None:
+        """Kill the server that was the primary before."""
+        await self.standby.kill()
+        await self._end_replication()
+
     async def replace_standby(self) -> None:
         """Make a standby in the place of the server that failed."""
         self.standby.discard()

@@ -11,6 +11,11 @@ from tests.crash.cluster.member import Member
 from tests.crash.cluster.newer_program import newer_program
 from tests.crash.cluster.scene import Cluster
 from tests.crash.cluster.server_disk import ServerWithDisk
+from tests.crash.cluster.session_faults import (
+    freeze_briefly_and_cut,
+    partition_known_to_server,
+    promote_beside_old_primary,
+)
 
 _CLOCK_SECONDS = 1.5  # until a process sees that its clock was set
 _STEPS = (1, 60, 3_600, 40 * 86_400, -1, -60, -3_600, -40 * 86_400)
@@ -337,5 +342,8 @@ FAULTS: dict[str, Fault] = {
         upgrade,
         kill_all,
         restart_broker,
+        partition_known_to_server,
+        freeze_briefly_and_cut,
+        promote_beside_old_primary,
     )
 }

@@ -24,6 +24,7 @@ class Network(Relay):
         self._is_write_awaited = False
         self._holds_answer = False
         self._caught = asyncio.Event()
+        self._to_server: set[asyncio.StreamWriter] = set()
 
     async def __aexit__(
         self,
@@ -42,6 +43,12 @@ class Network(Relay):
     def hold(self) -> None:
         """Keep what either side sends; connections stay open, new ones get no answer."""
         self._passes.clear()
+
+    def sever(self) -> None:
+        """Hold, and let the server alone know that its connections are over."""
+        self.hold()
+        for writer in self._to_server:
+            writer.transport.abort()
 
     def release(self) -> None:
         """Deliver what was kept, in order."""
@@ -62,6 +69,8 @@ class Network(Relay):
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool
     ) -> None:
         fenced: set[bytes] = set()
+        if not is_answer:
+            self._to_server.add(writer)
         try:
             while chunk := await reader.read(65_536):
                 if not is_answer:
@@ -82,5 +91,8 @@ class Network(Relay):
         except OSError:
             pass  # cut; the other side is told below
         finally:
+            if is_answer and not self._is_closed:
+                await self._passes.wait()  # the end of the server's side is kept as well
             writer.transport.abort()
             self._writers.discard(writer)
+            self._to_server.discard(writer)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
-from monitor.model.alerts import AlertState
+from monitor.model.alert_texts import texts_of
+from monitor.model.alerts import Alert, AlertState, Severity
 from monitor.model.runs import Implausible, PipelineKind, RunKind, Source, Status, Trigger
+from monitor.model.shapes import filled
 
 Instant: TypeAlias = Annotated[datetime, Meta(tz=True)]  # so that schemas say that it is one
 # Of an alert, what Alertmanager names has its names; all other names are in snake_case.
@@ -37,9 +39,9 @@ class RunData(Struct, frozen=True, kw_only=True, gc=False):
     status: Status
     unconfirmed: bool
     native_status: str | None
-    created: Instant | None
-    started: Instant | None
-    finished: Instant | None
+    created_at: Instant | None
+    started_at: Instant | None
+    finished_at: Instant | None
     approximate: tuple[str, ...]
     implausible: tuple[Implausible, ...]
     duration_seconds: float | None
@@ -80,27 +82,51 @@ class WorkspaceEventData(Struct, frozen=True, kw_only=True, gc=False):
     after: str | None
 
 
-class AlertEventData(Struct, frozen=True, kw_only=True, gc=False, rename=ALERTMANAGER_NAMES):
-    """One alert as of this transition.
+class AlertData(Struct, frozen=True, kw_only=True, gc=False, rename=ALERTMANAGER_NAMES):
+    """One alert, in events and retained documents.
 
     ``status``, ``labels``, ``annotations``, ``startsAt``, ``endsAt`` and ``fingerprint`` have
-    Alertmanager's names, all else is in snake_case as in the data of other events. ``evidence``
-    are ids of events; ``number`` counts reminders and silences from 1, else 0.
+    Alertmanager's names, all else is in snake_case as in the data of other events. ``muted_by``
+    says why nobody is notified although it fires: ``silence:ID``, ``mute``,
+    ``inhibited:FINGERPRINT``. ``evidence`` are ids of events, ``evidence_count`` counts them all.
     """
 
     status: AlertState
+    name: str
+    rule: str
+    severity: Severity
     labels: dict[str, str]
     annotations: dict[str, str]
     starts_at: Instant
     ends_at: Instant | None
     fingerprint: str
     evidence: tuple[str, ...]
+    evidence_count: int
     facts: dict[str, str | float | None]
     muted_by: tuple[str, ...]
     preexisting: bool
     over_when_seen: bool
     is_flapping: bool
+
+
+class AlertEventData(AlertData, frozen=True, kw_only=True, gc=False):
+    """One alert as of this transition; ``number`` counts reminders and silences from 1, else 0."""
+
     number: int
+
+
+A = TypeVar("A", bound=AlertData)
+
+
+def alert_data(shape: type[A], alert: Alert, at: datetime, **others: int | str | None) -> A:
+    """Return what is published of an alert, its texts as they read by instants."""
+    return filled(
+        shape,
+        alert,
+        status=alert.state,
+        annotations=texts_of(alert, at, is_kept=True),
+        **others,
+    )
 
 
 class Envelope(Struct, frozen=True, kw_only=True, gc=False):

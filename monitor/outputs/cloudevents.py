@@ -8,7 +8,6 @@ from urllib.parse import quote
 
 import msgspec
 
-from monitor.model.alert_texts import texts_of
 from monitor.model.alerts import Severity
 from monitor.model.errors import OutputRefusedError
 from monitor.model.events import (
@@ -20,6 +19,7 @@ from monitor.model.events import (
     WorkspaceEvent,
 )
 from monitor.model.runs import RunState
+from monitor.model.shapes import filled
 from monitor.outputs.cloudevent_shapes import (
     AlertEventData,
     AlertMessage,
@@ -31,6 +31,7 @@ from monitor.outputs.cloudevent_shapes import (
     RunMessage,
     WorkspaceEventData,
     WorkspaceMessage,
+    alert_data,
 )
 
 CONTENT_TYPE = "application/cloudevents+json"
@@ -164,22 +165,8 @@ def _alert_message(event: AlertEvent, sequence: str) -> AlertMessage:
         sequence=sequence,
         severitytext=_alert_severity(event),
         dataschema=schema_name(type_name(event.type)),
-        data=AlertEventData(
-            status=alert.state,
-            labels=alert.labels,
-            # By instants: the same event is the same message, however late it is sent or read.
-            annotations=texts_of(alert, event.recorded_at, is_kept=True),
-            starts_at=alert.starts_at,
-            ends_at=alert.ends_at,
-            fingerprint=alert.fingerprint,
-            evidence=alert.evidence,
-            facts=alert.facts,
-            muted_by=alert.muted_by,
-            preexisting=alert.preexisting,
-            over_when_seen=alert.over_when_seen,
-            is_flapping=alert.is_flapping,
-            number=event.number,
-        ),
+        # By instants: the same event is the same message, however late it is sent or read.
+        data=alert_data(AlertEventData, alert, event.recorded_at, number=event.number),
     )
 
 
@@ -198,21 +185,14 @@ def _pipeline_data(run: RunState) -> PipelineData:
 
 
 def _run_data(run: RunState) -> RunData:
-    return RunData(
+    return filled(
+        RunData,
+        run,
         id=run.key.id,
         kind=run.key.kind,
-        status=run.status,
         unconfirmed=run.unconfirmed_end is not None,
         native_status=_clipped(run.native_status),
-        created=run.created_at,
-        started=run.started_at,
-        finished=run.finished_at,
-        approximate=tuple(field.removesuffix("_at") for field in run.approximate),
-        implausible=run.implausible,
-        duration_seconds=run.duration_seconds,
-        trigger=run.trigger,
         owner=_clipped(run.owner),
-        error=run.error,
         # Half an address leads nowhere.
         url=run.url if run.url is None or len(run.url) <= _NAME_CHARACTERS else None,
     )

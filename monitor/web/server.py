@@ -176,12 +176,7 @@ class Server:
 
 
 def _all_forms(sources: ViewSources) -> tuple[PageForm, ...]:
-    alerting, clock = sources.alerting, sources.clock
-    return (
-        SilenceForm(alerting, clock=clock, read_at=sources.time_of),
-        ExpireForm(alerting, clock=clock),
-        AcknowledgeForm(alerting, read_at=sources.time_of),
-    )
+    return (SilenceForm(sources), ExpireForm(sources), AcknowledgeForm(sources))
 
 
 def _counted_refusals(registry: CollectorRegistry, clock: Clock) -> Refusals:

@@ -106,12 +106,12 @@ def by_mqtt(daemon: Daemon) -> Shown:
     assert retained is not None
     state, last = retained.state, retained.state.last_run
     assert last is not None
-    assert last.started == NOON - timedelta(minutes=1)
+    assert last.started_at == NOON - timedelta(minutes=1)
     return (
         last.id,
         last.status,
-        last.finished,
-        state.last_success,
+        last.finished_at,
+        state.last_success_at,
         last.duration_seconds,
         state.consecutive_failures,
     )

@@ -192,9 +192,9 @@ async def shown_of_kinds(daemon: Daemon) -> dict[RunKind, tuple[str | None, floa
     for identity in snapshot.identities():
         retained = snapshot.pipeline(identity)
         last = None if retained is None else retained.state.last_run
-        if last is not None and last.finished is not None:
+        if last is not None and last.finished_at is not None:
             kind = identity[1]
-            shown[kind] = last.id, last.finished.timestamp(), completed[kind]
+            shown[kind] = last.id, last.finished_at.timestamp(), completed[kind]
     return shown
 
 

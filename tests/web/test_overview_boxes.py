@@ -79,7 +79,7 @@ async def test_a_silence_is_offered_for_the_very_alert(site: Site) -> None:
     labels = {"alertname": "run_failed", "workspace": "acme", "pipeline_id": "7", "team": "x"}
     site.alerting.show(site.alerting.alert(labels=labels))
     (group,) = (await site.get("/api/v1/attention")).document["data"]
-    assert group["alerts"][0]["silence"] == (
+    assert group["alerts"][0]["links"]["silence"] == (
         "/silences/new?matcher=alertname%3Drun_failed%2Cworkspace%3Dacme%2Cpipeline_id%3D7"
     )
 

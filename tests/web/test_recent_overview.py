@@ -190,7 +190,7 @@ async def test_a_viewer_keeps_what_he_has(monkeypatch: pytest.MonkeyPatch) -> No
     former = await recent.get()
     await world.clock.advance(2)
     assert await recent.get() is not former
-    assert {row.label for row in former.rows.values()} == {f"flow {n}" for n in range(MANY)}
+    assert {row.pipeline for row in former.rows.values()} == {f"flow {n}" for n in range(MANY)}
 
 
 async def test_pages_learn_of_a_change_when_they_get_the_state_behind_it(

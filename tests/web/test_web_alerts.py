@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from monitor.model.alerts import AlertState, Severity
-from monitor.model.runs import PipelineKind
+from monitor.model.runs import PipelineKind, Status
 from tests.web.site import Answer, Site
 
 SILENCE = {
@@ -45,7 +45,7 @@ async def test_an_alert_is_shown_with_every_field(site: Site) -> None:
     site.alerting.show(site.alerting.alert())
     (alert,) = (await site.get("/api/v1/alerts")).document["data"]
     assert (alert["state"], alert["pipeline"], alert["run_id"]) == ("firing", "orders", "17")
-    assert (alert["ends_at"], alert["muted_by"], alert["flapping"]) == (None, [], False)
+    assert (alert["ends_at"], alert["muted_by"], alert["is_flapping"]) == (None, [], False)
 
 
 @pytest.mark.parametrize(
@@ -266,3 +266,17 @@ async def test_past_alerts_of_a_removed_rule_are_found(site: Site) -> None:
     found = await site.get("/api/v1/alerts?rule=old_rule")
     assert [alert["name"] for alert in found.document["data"]] == ["old_rule"]
     assert problem(await site.get("/api/v1/alerts?rule=older_rule"))[0] == 400
+
+
+async def test_a_reason_that_was_read_later_is_in_every_list(site: Site) -> None:
+    """A failure that fired without a reason says which one its run has by now, wherever it is."""
+    site.alerting.show(site.alerting.alert("aa", facts={"error": None}))
+    lists = ("alerts", "alerts/aa", "pipelines/acme/flow/7/alerts", "attention")
+    paths = [f"/api/v1/{path}" for path in (*lists, "silences/preview?matcher=workspace=acme")]
+    await site.observe(site.run("17", Status.FAILED))
+    for path in paths:
+        assert '"is_reason_read":false' in (await site.get(path)).text, path
+    await site.observe(site.run("17", Status.FAILED, error="disk full"))
+    for path in paths:
+        text = (await site.get_anew(path)).text
+        assert '"reason":"disk full","is_reason_read":true' in text, path

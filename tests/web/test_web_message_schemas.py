@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from jsonschema import (  # type: ignore[import-untyped]  # it has no types
@@ -52,3 +53,25 @@ async def test_an_unknown_type_is_named(site: Site) -> None:
     assert answer.document["detail"] == (
         "type: 'dataprep.run.fail.v1' is not known; did you mean dataprep.run.failed.v1?"
     )
+
+
+async def test_a_fact_has_one_name_wherever_it_is_published(site: Site) -> None:
+    """Runs, pipelines and alerts name in events and retained states what the JSON API names."""
+    api = (await site.get("/api/v1/openapi.json")).document["components"]["schemas"]
+    failed, fired, pipeline, alert = [
+        (await site.get(f"/schemas/dataprep.{what}.v1.json")).document
+        for what in ("run.failed", "alert.fired", "pipeline.state", "alert.state")
+    ]
+    published: tuple[tuple[str, dict[str, Any], set[str]], ...] = (
+        ("RunView", failed["$defs"]["RunData"], {"unconfirmed"}),
+        ("RunView", pipeline["$defs"]["ActiveRunData"], set()),
+        ("RunView", pipeline["$defs"]["LastRunData"], set()),
+        # Some are of one kind of run only there.
+        ("PipelineSummary", pipeline, {"pipeline", "active_count", "active_runs", "last_run"}
+         | {"known_at", "known_by"}),
+        # Alertmanager's names, and what only an event has.
+        ("AlertView", fired["$defs"]["AlertEventData"], {"status", "startsAt", "endsAt", "number"}),
+        ("AlertView", alert, {"status", "startsAt", "endsAt", "run"}),
+    )  # fmt: skip
+    for name, shape, others in published:
+        assert shape["properties"].keys() - others <= api[name]["properties"].keys(), name

@@ -19,6 +19,7 @@ from monitor.model.live_state import (
 )
 from monitor.model.overall_health import newest_of
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Source, Status
+from monitor.model.shapes import filled
 from monitor.outputs.cloudevent_shapes import Instant
 from monitor.outputs.event_output import DaemonInfo
 from monitor.outputs.freshness import knows_what_runs
@@ -77,10 +78,10 @@ class ActiveRunData(Struct, frozen=True, kw_only=True):
     status: Annotated[str, Meta(extra_json_schema={"enum": [*Status, "unknown"]})]
     unconfirmed_end: Status | None
     native_status: str | None
-    created: Instant | None
-    started: Instant | None
+    created_at: Instant | None
+    started_at: Instant | None
     percent_complete: float | None
-    heartbeat: Instant | None
+    heartbeat_at: Instant | None
     url: str | None
 
 
@@ -89,8 +90,8 @@ class LastRunData(Struct, frozen=True, kw_only=True):
 
     id: str | None
     status: Status | None
-    started: Instant | None
-    finished: Instant | None
+    started_at: Instant | None
+    finished_at: Instant | None
     duration_seconds: float | None
 
 
@@ -101,7 +102,7 @@ class PipelineState(Struct, frozen=True, kw_only=True):
     for too long; then ``active_count`` is null. Ended runs stay as they ended.
 
     ``known_at`` is our time at which the least recently confirmed part of it was confirmed, by
-    ``known_by``. Of several recipes the worst counts: ``last_success`` is the oldest of theirs,
+    ``known_by``. Of several recipes the worst counts: ``last_success_at`` is the oldest of theirs,
     null while one has never succeeded, and ``consecutive_failures`` the most of any.
     """
 
@@ -112,9 +113,9 @@ class PipelineState(Struct, frozen=True, kw_only=True):
     active_count: int | None
     active_runs: tuple[ActiveRunData, ...]
     last_run: LastRunData | None
-    last_success: Instant | None
+    last_success_at: Instant | None
     consecutive_failures: int
-    next_expected_start: Instant | None
+    expected_start_at: Instant | None
     known_at: Instant | None
     known_by: Source | None
 
@@ -258,11 +259,11 @@ class StateSnapshot:
             active_count=len(active) if is_known else None,
             active_runs=_listed(active, is_known=is_known),
             last_run=None if newest is None else _last_run(newest),
-            last_success=_last_success(pipeline_health),
+            last_success_at=_last_success(pipeline_health),
             consecutive_failures=max(
                 (health.consecutive_failures for health in pipeline_health), default=0
             ),
-            next_expected_start=self._next_start(workspace, pipeline),
+            expected_start_at=self._next_start(workspace, pipeline),
             known_at=listed_at if oldest is None else oldest.confirmed_at,
             known_by=None if oldest is None else oldest.confirmed_by,
         )
@@ -293,14 +294,8 @@ class StateSnapshot:
         # A workspace that is read seldom is not unknown between two reads.
         is_overdue = self._due.get(health.workspace, self._overdue_since) <= self._overdue_since
         is_old = health.known_at is None or health.known_at < self._known_since
-        state = WorkspaceState(
-            workspace=health.workspace,
-            state=Reachability.UNKNOWN if is_old and is_overdue else health.reachability,
-            since=health.since,
-            reason=health.reason,
-            edition=health.edition,
-            known_at=health.known_at,
-        )
+        word = Reachability.UNKNOWN if is_old and is_overdue else health.reachability
+        state = filled(WorkspaceState, health, state=word)
         return Retained(self._topics.workspace_state(health.workspace), state, is_alive=True)
 
 
@@ -344,8 +339,8 @@ def _last_run(health: PipelineHealth) -> LastRunData:
     return LastRunData(
         id=health.last_run_id,
         status=health.last_status,
-        started=health.last_run_started_at,
-        finished=health.last_finished_at,
+        started_at=health.last_run_started_at,
+        finished_at=health.last_finished_at,
         duration_seconds=health.last_duration_seconds,
     )
 
@@ -367,16 +362,13 @@ def _listed(active: Iterable[ActiveRun], *, is_known: bool) -> tuple[ActiveRunDa
         active, key=lambda active_run: (len(active_run.run.key.id), active_run.run.key.id)
     )
     return tuple(
-        ActiveRunData(
+        filled(
+            ActiveRunData,
+            active_run.run,
             id=active_run.run.key.id,
             status=active_run.run.status if is_known else "unknown",
-            unconfirmed_end=active_run.run.unconfirmed_end,
-            native_status=active_run.run.native_status,
-            created=active_run.run.created_at,
-            started=active_run.run.started_at,
             percent_complete=active_run.percent_complete,
-            heartbeat=active_run.heartbeat_at,
-            url=active_run.run.url,
+            heartbeat_at=active_run.heartbeat_at,
         )
         for active_run in ordered[:ACTIVE_RUNS_LISTED]
     )

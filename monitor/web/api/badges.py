@@ -147,7 +147,7 @@ class Badges:
         if row is None:
             shown = one_line(query.pipeline_id[:SHOWN])
             raise ProblemDetails(404, f"{query.kind} {shown!r} is not known")
-        return await _answer(request, row.label, *_SHOWN_AS[row.state])
+        return await _answer(request, row.pipeline, *_SHOWN_AS[row.state])
 
 
 def _troubled(overview: Overview, workspace: str) -> list[tuple[str, str]]:

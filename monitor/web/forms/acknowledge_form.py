@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -12,10 +12,9 @@ from monitor.model.errors import ConfigurationError
 from monitor.web.forms.form_page import FormState, PageForm, Refused
 from monitor.web.http.form_bodies import Fields
 from monitor.web.http.problems import ProblemDetails
-from monitor.web.requests import AlertingRequests
 from monitor.web.views.alerts.alert_details import find_alert, no_alert
-from monitor.web.views.alerts.alert_models import alert_view
-from monitor.web.views.alerts.alert_words import AlertNames
+from monitor.web.views.alerts.alert_models import alert_views
+from monitor.web.views.sources import ViewSources
 
 
 class AcknowledgeForm(PageForm):
@@ -26,9 +25,9 @@ class AcknowledgeForm(PageForm):
     template: ClassVar[str] = "acknowledge_form.html"
     fields: ClassVar[tuple[str, ...]] = ("starts_at", "author", "comment")
 
-    def __init__(self, alerting: AlertingRequests, *, read_at: Callable[[Alert], datetime]) -> None:
-        self._alerting = alerting
-        self._read_at = read_at
+    def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
+        self._alerting = sources.alerting
 
     async def begin(self, path: Mapping[str, str], query: Mapping[str, str]) -> FormState:
         alert = self._open_alert(path["fingerprint"])
@@ -41,11 +40,8 @@ class AcknowledgeForm(PageForm):
 
     async def beside(self, path: Mapping[str, str], values: Fields) -> Mapping[str, Any]:
         del values
-        snapshot = self._alerting.snapshot()
-        names = AlertNames(snapshot.alerts, snapshot.silences, read_at=self._read_at)
-        alert = self._open_alert(path["fingerprint"])
-        (notification,) = await self._alerting.notifications([alert])
-        return {"alert": alert_view(alert, names, notification=notification)}
+        (alert,) = await alert_views(self._sources, [self._open_alert(path["fingerprint"])])
+        return {"alert": alert}
 
     async def submit(self, path: Mapping[str, str], values: Fields, *, token: str) -> str:
         del token

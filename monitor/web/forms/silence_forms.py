@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from types import MappingProxyType
@@ -13,16 +13,15 @@ from urllib.parse import quote
 import msgspec
 
 from monitor.alerting.alerts.silences import new_silence
-from monitor.model.alerts import Alert, Silence
-from monitor.model.clock import Clock
+from monitor.model.alerts import Silence
 from monitor.model.errors import ConfigurationError
 from monitor.web.forms.form_page import FormState, PageForm, Refused
 from monitor.web.http.form_bodies import Fields
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line, unknown
-from monitor.web.requests import AlertingRequests
 from monitor.web.views.alerts.alert_models import silence_view
-from monitor.web.views.alerts.silences import SilencePreview, matcher_problems, matchers_of, preview
+from monitor.web.views.alerts.silences import matcher_problems, matchers_of, preview
+from monitor.web.views.sources import ViewSources
 
 _PREVIEWED = 50
 _UNTIL = "until"
@@ -48,12 +47,10 @@ class SilenceForm(PageForm):
     template: ClassVar[str] = "silence_form.html"
     fields: ClassVar[tuple[str, ...]] = ("matcher", "lasts", "ends_at", "author", "comment")
 
-    def __init__(
-        self, alerting: AlertingRequests, *, clock: Clock, read_at: Callable[[Alert], datetime]
-    ) -> None:
-        self._alerting = alerting
-        self._clock = clock
-        self._read_at = read_at
+    def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
+        self._alerting = sources.alerting
+        self._clock = sources.clock
 
     async def begin(self, path: Mapping[str, str], query: Mapping[str, str]) -> FormState:
         values = {name: query.get(name, "") for name in self.fields}
@@ -68,15 +65,12 @@ class SilenceForm(PageForm):
         del path
         matchers, found = matchers_of(values.get("matcher", "")), None
         if matchers and not matcher_problems(self._alerting, matchers):
-            found = await self._preview(matchers)
+            found = await preview(self._sources, matchers, limit=_PREVIEWED)
         return {
             "preview": found,
             "durations": DURATIONS,
             "labels": [label for label in self._alerting.labels() if label != "rule"],
         }
-
-    async def _preview(self, matchers: tuple[str, ...]) -> SilencePreview:
-        return await preview(self._alerting, matchers, limit=_PREVIEWED, read_at=self._read_at)
 
     async def submit(self, path: Mapping[str, str], values: Fields, *, token: str) -> str:
         del path
@@ -152,9 +146,9 @@ class ExpireForm(PageForm):
     template: ClassVar[str] = "expire_form.html"
     fields: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, alerting: AlertingRequests, *, clock: Clock) -> None:
-        self._alerting = alerting
-        self._clock = clock
+    def __init__(self, sources: ViewSources) -> None:
+        self._alerting = sources.alerting
+        self._clock = sources.clock
 
     async def begin(self, path: Mapping[str, str], query: Mapping[str, str]) -> FormState:
         del query

@@ -16,7 +16,6 @@ from monitor.model.runs import RunKind
 from monitor.model.words import duration, kind_words, utc
 from monitor.web.page.links import run_path
 from monitor.web.views.pipelines.pipeline_details import PipelineDetails
-from monitor.web.views.pipelines.pipeline_history import HistoryRun
 from monitor.web.views.runs.run_details import RunDetails, RunPart
 from monitor.web.views.view_models import RunView
 
@@ -68,7 +67,7 @@ class TimeSpan(Struct, frozen=True):
 def timeline(view: PipelineDetails) -> Iterator[Bar]:
     """Yield a bar for each run at its time, as high as it took; of many runs one for several."""
     span = _span(view)
-    slots: dict[int, list[HistoryRun]] = {}
+    slots: dict[int, list[RunView]] = {}
     is_dense = len(view.history) > _MOST_BARS
     for number, run in enumerate(view.history):
         at = run.started_at or run.created_at or run.finished_at
@@ -80,7 +79,7 @@ def timeline(view: PipelineDetails) -> Iterator[Bar]:
     return (_timeline_bar(runs, span, longest) for _, runs in sorted(slots.items()))
 
 
-def _timeline_bar(runs: Sequence[HistoryRun], span: TimeSpan, longest: float) -> Bar:
+def _timeline_bar(runs: Sequence[RunView], span: TimeSpan, longest: float) -> Bar:
     first = runs[-1]
     at = first.started_at or first.created_at or first.finished_at
     seconds = max(run.duration_seconds or 0.0 for run in runs)
@@ -113,7 +112,7 @@ def queues(view: PipelineDetails) -> Dots | None:
 
 
 def _dots(
-    view: PipelineDetails, of: Callable[[HistoryRun], float | None], *, limit: float | None
+    view: PipelineDetails, of: Callable[[RunView], float | None], *, limit: float | None
 ) -> Dots | None:
     span = _span(view)
     points = [

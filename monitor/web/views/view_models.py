@@ -14,6 +14,7 @@ from monitor.model.live_state import (
     WorkspaceStatus,
 )
 from monitor.model.runs import PipelineKind, RunKind, RunState, Status
+from monitor.model.shapes import filled
 from monitor.web.shown_shards import Mirrored
 from monitor.web.views.watching import Unwatched
 
@@ -55,6 +56,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     approximate: tuple[str, ...]
     implausible: tuple[str, ...]
     duration_seconds: float | None
+    queue_seconds: float | None  # from creation to start, where both were reported
     trigger: str
     owner: str | None
     error: str | None
@@ -137,36 +139,27 @@ def run_view(
         stale_after_seconds=stale_after_seconds,
         unconfirmed_since=unconfirmed_since,
     )
-    return RunView(
+    part = run.failed_part
+    return filled(
+        RunView,
+        run,
         workspace=run.key.workspace,
         kind=run.key.kind,
         id=run.key.id,
         status="unknown" if is_unknown else run.status,
         last_status=run.status,
-        unconfirmed_end=run.unconfirmed_end,
-        native_status=run.native_status,
         pipeline_kind=run.pipeline.kind if run.pipeline is not None else None,
         pipeline_id=run.pipeline.id if run.pipeline is not None else None,
         pipeline=label,
         recipe_id=run.recipe.id if run.recipe is not None else None,
         recipe=run.recipe.name if run.recipe is not None else None,
-        created_at=run.created_at,
-        started_at=run.started_at,
-        finished_at=run.finished_at,
-        approximate=run.approximate,
-        implausible=run.implausible,
-        duration_seconds=run.duration_seconds,
-        trigger=run.trigger,
-        owner=run.owner,
-        error=run.error,
+        queue_seconds=_queue_seconds(run),
         reason=reason_of_run(run),
-        failed_part=_failed_part(run),
+        failed_part=part and filled(FailedPartView, part, kind=part.key.kind, id=part.key.id),
         is_reason_read=is_reason_read(run),
         flow_run=run.parents.flow_run,
         plan_run=run.parents.plan_run,
         jobs=run.jobs.ids if run.jobs is not None else (),
-        url=run.url,
-        historical=run.historical,
         percent_complete=active.percent_complete if active is not None else None,
         heartbeat_at=active.heartbeat_at if active is not None else None,
         confirmed_at=confirmed_at,
@@ -174,17 +167,10 @@ def run_view(
     )
 
 
-def _failed_part(run: RunState) -> FailedPartView | None:
-    part = run.failed_part
-    if part is None:
+def _queue_seconds(run: RunState) -> float | None:
+    if run.created_at is None or run.started_at is None or "started_at" in run.approximate:
         return None
-    return FailedPartView(
-        kind=part.key.kind,
-        id=part.key.id,
-        name=part.name,
-        error=part.error,
-        failed_at=part.failed_at,
-    )
+    return max(0.0, (run.started_at - run.created_at).total_seconds())
 
 
 def is_reason_read(run: RunState) -> bool:
@@ -210,26 +196,14 @@ def workspace_view(
     mirrored: Mirrored | None,
 ) -> WorkspaceView:
     """Return the view of a workspace."""
-    return WorkspaceView(
-        workspace=status.workspace,
-        reachability=status.reachability,
-        since=status.since,
-        known_at=status.known_at,
-        reason=status.reason,
-        edition=status.edition,
-        edition_reason=status.edition_reason,
+    return filled(
+        WorkspaceView,
+        status,
         capabilities=tuple(sorted(status.capabilities)),
-        clock_skew_seconds=status.clock_skew_seconds,
-        followed_since=status.followed_since,
-        history=status.history,
         reading=reading,
-        authentication=status.authentication,
         refreshed_token=status.token,
         active_runs=active_runs,
-        webhook_tasks=status.webhook_tasks,
-        callbacks_missed=status.callbacks_missed,
         schedules_watched=len(status.schedules),
-        schedules_of=status.schedules_of,
         unwatched=tuple(known.what for known in unwatched),
         unwatched_because=unwatched,
         is_here=mirrored is None,

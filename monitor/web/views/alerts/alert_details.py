@@ -8,12 +8,8 @@ from monitor.alerting.explain.explanation import Explanation
 from monitor.model.alerts import Alert
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import unknown
-from monitor.web.views.alerts.alert_models import AlertView, alert_view
-from monitor.web.views.alerts.alert_words import (
-    AlertFact,
-    AlertNames,
-    facts_of,
-)
+from monitor.web.views.alerts.alert_models import AlertView, alert_views
+from monitor.web.views.alerts.alert_words import AlertFact, facts_of
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
@@ -50,20 +46,11 @@ class AlertDetailsReader:
         ended = alerting.ended(query.fingerprint)
         if now is None and not ended:
             raise no_alert(query.fingerprint, snapshot.alerts)
-        names = AlertNames(snapshot.alerts, snapshot.silences, read_at=self._sources.time_of)
-        newest = now or ended[-1]
-        view = None
-        notified = await alerting.notifications([newest, *ended])
-        if now is not None:
-            unjudged = self._sources.live.why_unjudged(now)
-            view = alert_view(now, names, notification=notified[0], unjudged=unjudged)
+        newest, *others = await alert_views(self._sources, [now or ended[-1], *ended])
         return AlertDetails(
-            alert=view,
-            ended=tuple(
-                alert_view(alert, names, notification=found)
-                for alert, found in zip(ended, notified[1:], strict=True)
-            ),
-            facts=facts_of(newest),
+            alert=newest if now is not None else None,
+            ended=tuple(others),
+            facts=facts_of(now or ended[-1]),
         )
 
     async def explanation(self, query: AlertQuery) -> Explanation:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct
 
 from monitor.model.alerts import Acknowledgement, Alert, Silence
 from monitor.model.notifying import NotificationStatus
+from monitor.model.runs import RunState
+from monitor.model.shapes import filled
+from monitor.model.slices import in_slices
 from monitor.web.views.alerts.alert_words import (
     AlertNames,
     SuppressionReason,
@@ -19,22 +23,20 @@ from monitor.web.views.alerts.alert_words import (
     silence_path,
     state_words,
     subject_of,
+    suppressors,
     web_address,
     what_of,
 )
+from monitor.web.views.sources import ViewSources
+from monitor.web.views.view_models import is_reason_read, reason_of_run
+
+_AT_ONCE = 20  # alerts that are put into words
 
 
-class SilenceView(Struct, frozen=True, kw_only=True):
+class SilenceView(Silence, frozen=True, kw_only=True):
     """One silence. ``state`` is pending, active or, for a day, expired."""
 
-    id: str
     state: str
-    matchers: tuple[str, ...]
-    author: str
-    comment: str
-    starts_at: datetime
-    ends_at: datetime
-    origin: str  # "config" or "api"
     mutes: int  # open alerts, now
 
 
@@ -77,7 +79,7 @@ class AlertView(Struct, frozen=True, kw_only=True):
     unnotified: str | None
     reminders: int
     muted_by: tuple[str, ...]
-    flapping: bool
+    is_flapping: bool
     preexisting: bool
     over_when_seen: bool
     evidence: tuple[str, ...]  # ids of events, the newest ones
@@ -86,6 +88,7 @@ class AlertView(Struct, frozen=True, kw_only=True):
     subject: str  # the name of the pipeline, else of what it is about
     what: str  # in one line, as ``reason``
     reason: str | None
+    is_reason_read: bool  # False: why the run failed is still to be read
     state_words: str
     suppressed_by: tuple[SuppressionReason, ...]
     acknowledged: Acknowledgement | None
@@ -100,64 +103,69 @@ def silence_view(silence: Silence, *, now: datetime, mutes: int = 0) -> SilenceV
     """Return the view of a silence at ``now``."""
     state = "pending" if now < silence.starts_at else "active"
     state = "expired" if now >= silence.ends_at else state
-    return SilenceView(
-        id=silence.id,
-        state=state,
-        matchers=silence.matchers,
-        author=silence.author,
-        comment=silence.comment,
-        starts_at=silence.starts_at,
-        ends_at=silence.ends_at,
-        origin=silence.origin,
-        mutes=mutes if state == "active" else 0,
+    shown = mutes if state == "active" else 0
+    return filled(SilenceView, silence, state=state, mutes=shown)
+
+
+async def alert_views(sources: ViewSources, alerts: Sequence[Alert]) -> tuple[AlertView, ...]:
+    """Return the views of alerts as they read now, in their order."""
+    snapshot = sources.alerting.snapshot()
+    names = AlertNames(
+        suppressors(snapshot.alerts, alerts), snapshot.silences, read_at=sources.time_of
+    )
+    notified = await sources.alerting.notifications(alerts)
+    # Of those that fired without a reason: it may have been read since.
+    keys = {alert.run for alert in alerts if alert.run is not None and _lacks_reason(alert)}
+    runs = await sources.runs.runs(keys) if keys else {}
+    return tuple(
+        [
+            _view(
+                alert,
+                names,
+                notification=notification,
+                unjudged=sources.live.why_unjudged(alert) if alert.ends_at is None else None,
+                run=runs.get(alert.run) if alert.run is not None else None,
+            )
+            async for alert, notification in in_slices(
+                list(zip(alerts, notified, strict=True)), size=_AT_ONCE
+            )
+        ]
     )
 
 
-def alert_view(
+def _lacks_reason(alert: Alert) -> bool:
+    return "error" in alert.facts and not alert.facts["error"]
+
+
+def _view(
     alert: Alert,
     names: AlertNames,
     *,
     notification: NotificationStatus,
-    unjudged: str | None = None,
+    unjudged: str | None,
+    run: RunState | None,
 ) -> AlertView:
-    """Return the view of an alert with every field, also empty ones.
-
-    ``names`` are those of what suppresses it; what they lack is said without a name.
-    """
+    """Return the view of an alert; ``run`` is known of one that fired without a reason."""
     texts = names.texts_of(alert)
-    return AlertView(
-        fingerprint=alert.fingerprint,
-        name=alert.name,
-        rule=alert.rule,
-        severity=alert.severity,
-        state=alert.state,
-        workspace=alert.workspace,
-        kind=alert.kind,
+    # Of a failure without an error text, the description has nothing to say either.
+    since_read = None if run is None else reason_of_run(run)
+    return filled(
+        AlertView,
+        alert,
         pipeline_id=alert.pipeline.id if alert.pipeline is not None else None,
         pipeline=alert.labels.get("pipeline"),
         run_id=alert.run.id if alert.run is not None else None,
-        labels=alert.labels,
         annotations=texts,
-        facts=alert.facts,
-        starts_at=alert.starts_at,
-        ends_at=alert.ends_at,
         notified_at=notification.at,
         notified_through=notification.through,
         unnotified=notification.why_not,
-        reminders=alert.reminders,
-        muted_by=alert.muted_by,
-        flapping=alert.is_flapping,
-        preexisting=alert.preexisting,
-        over_when_seen=alert.over_when_seen,
-        evidence=alert.evidence,
-        evidence_count=alert.evidence_count,
         unjudged=unjudged,
         subject=subject_of(alert),
         what=what_of(alert, texts),
-        reason=reason_of(alert, texts),
+        reason=since_read if _lacks_reason(alert) else reason_of(alert, texts),
+        is_reason_read=run is None or is_reason_read(run),
         state_words=state_words(alert),
         suppressed_by=names.suppressed_by(alert),
-        acknowledged=alert.acknowledged,
         pipeline_kind=alert.pipeline.kind if alert.pipeline is not None else None,
         run_kind=alert.run.kind if alert.run is not None else None,
         runbook=runbook_of(texts),

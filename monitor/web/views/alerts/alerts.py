@@ -18,19 +18,16 @@ from monitor.model.alerts import (
     PastQuery,
     Severity,
 )
-from monitor.model.notifying import NotificationStatus
 from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.web.http.cursors import cursor_behind, read_cursor
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import refuse_unknown, unknown
-from monitor.web.views.alerts.alert_models import AlertView, alert_view
-from monitor.web.views.alerts.alert_words import AlertNames, suppressors
+from monitor.web.views.alerts.alert_models import AlertView, alert_views
 from monitor.web.views.runs.run_list import since_of
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
 _IN_A_SLICE = 500  # alerts that are only compared
-_AT_ONCE = 25  # alerts that are put into words
 _LIST = "alerts by state"
 _SINCE = "Open, or ended since: an ISO 8601 instant, or how long ago, such as 24h or 7d."
 _STATES: Mapping[AlertState, int] = MappingProxyType(
@@ -98,21 +95,10 @@ class AlertsReader:
             # A rule that was removed or renamed has past alerts.
             self._refuse_unknown_rule(query, snapshot)
         page = shown[: query.limit]
-        names = AlertNames(
-            suppressors(snapshot.alerts, page), snapshot.silences, read_at=self._sources.time_of
-        )
-        notified = await self._sources.alerting.notifications(page)
         now = self._sources.clock.now()
         states = [alert.state async for alert in in_slices(snapshot.alerts, size=_IN_A_SLICE)]
         return AlertList(
-            data=tuple(
-                [
-                    self._view(alert, names, found)
-                    async for alert, found in in_slices(
-                        list(zip(page, notified, strict=True)), size=_AT_ONCE
-                    )
-                ]
-            ),
+            data=await alert_views(self._sources, page),
             next=cursor_behind(_LIST, _key(page[-1])) if len(shown) > len(page) else None,
             firing=states.count(AlertState.FIRING),
             pending=states.count(AlertState.PENDING),
@@ -142,11 +128,6 @@ class AlertsReader:
             limit=limit,
         )
         return list(await self._sources.alerting.past(past))
-
-    def _view(self, alert: Alert, names: AlertNames, notification: NotificationStatus) -> AlertView:
-        is_open = alert.ends_at is None
-        unjudged = self._sources.live.why_unjudged(alert) if is_open else None
-        return alert_view(alert, names, notification=notification, unjudged=unjudged)
 
     def _workspaces(self) -> list[str]:
         return [status.workspace for status in self._sources.live.workspaces()]

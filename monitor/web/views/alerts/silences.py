@@ -5,22 +5,19 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable
-from datetime import datetime
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from monitor.alerting.alerts.silences import MOST_MATCHERS, matcher
-from monitor.model.alerts import Alert, AlertingSnapshot
+from monitor.model.alerts import AlertingSnapshot
 from monitor.model.errors import ConfigurationError
 from monitor.model.notifying import why_nobody_is_notified
 from monitor.model.slices import in_slices
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import one_line
 from monitor.web.requests import AlertingRequests
-from monitor.web.views.alerts.alert_models import AlertView, SilenceView, alert_view, silence_view
-from monitor.web.views.alerts.alert_words import AlertNames
+from monitor.web.views.alerts.alert_models import AlertView, SilenceView, alert_views, silence_view
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
@@ -82,38 +79,24 @@ class SilencesReader:
         )
 
     async def preview(self, query: PreviewQuery) -> SilencePreview:
-        sources, matchers = self._sources, matchers_of(query.matcher)
-        return await preview(sources.alerting, matchers, limit=query.limit, read_at=sources.time_of)
+        return await preview(self._sources, matchers_of(query.matcher), limit=query.limit)
 
 
-async def preview(
-    alerting: AlertingRequests,
-    matchers: tuple[str, ...],
-    *,
-    limit: int,
-    read_at: Callable[[Alert], datetime],
-) -> SilencePreview:
+async def preview(sources: ViewSources, matchers: tuple[str, ...], *, limit: int) -> SilencePreview:
     """Return the open alerts that a silence would mute.
 
     Raises:
         ProblemDetails: a matcher cannot be parsed, or no alert can ever match it.
     """
-    problems = matcher_problems(alerting, matchers)
-    if problems:
+    alerting = sources.alerting
+    if problems := matcher_problems(alerting, matchers):
         raise ProblemDetails(400, "; ".join(f"matcher: {problem}" for problem in problems))
-    snapshot = alerting.snapshot()
     # In a thread: every matcher is compared with every open alert.
     found = await asyncio.to_thread(alerting.would_mute, matchers)
-    names = AlertNames(snapshot.alerts, snapshot.silences, read_at=read_at)
-    shown = found[:limit]
-    notified = await alerting.notifications(shown)
     return SilencePreview(
-        data=tuple(
-            alert_view(alert, names, notification=notification)
-            for alert, notification in zip(shown, notified, strict=True)
-        ),
+        data=await alert_views(sources, found[:limit]),
         count=len(found),
-        open=sum(alert.ends_at is None for alert in snapshot.alerts),
+        open=sum(alert.ends_at is None for alert in alerting.snapshot().alerts),
         matchers=matchers,
     )
 

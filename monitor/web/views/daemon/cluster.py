@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from monitor.bus.shards import ClusterStatus, DaemonRecord, ShardRecord
 from monitor.model.errors import BusError
+from monitor.model.shapes import filled
 from monitor.model.words import counted
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import unknown
@@ -115,14 +116,12 @@ class ClusterReader:
         )
         level, sentence = _state(status, away)
         takeovers = [record.taken_over_at for record in status.shards if record.taken_over_at]
-        return ClusterOverview(
+        return filled(
+            ClusterOverview,
+            status,
             level=level,
             sentence=sentence,
             is_shared=True,
-            this=status.this,
-            at=status.at,
-            schema=status.schema,
-            lease_seconds=status.lease_seconds,
             last_takeover_at=max(takeovers, default=None),
             daemons=tuple(_daemon(daemon, status) for daemon in status.daemons),
             shards=tuple(
@@ -134,19 +133,11 @@ class ClusterReader:
 
     def _shard(self, record: ShardRecord, status: ClusterStatus, url: str | None) -> ShardView:
         mirrored = self._sources.shards.mirrored(record.name)
-        return ShardView(
-            name=record.name,
-            workspaces=record.workspaces,
-            holder=record.holder,
+        return filled(
+            ShardView,
+            record,
             holder_url=url,
             is_here=record.holder == status.this,
-            held_since=record.held_since,
-            epoch=record.epoch,
-            newest_position=record.newest_position,
-            backlog=record.backlog,
-            inbox=record.inbox,
-            last_change=record.last_change,
-            taken_over_at=record.taken_over_at,
             as_of=None if mirrored is None else mirrored.read_at,
         )
 
@@ -178,18 +169,13 @@ def _without_status(away: str | None) -> ClusterOverview:
 
 
 def _daemon(daemon: DaemonRecord, status: ClusterStatus) -> DaemonView:
-    return DaemonView(
-        id=daemon.id,
-        host=daemon.host,
-        process_id=daemon.process_id,
-        version=daemon.version,
+    return filled(
+        DaemonView,
+        daemon,
         url=page_url(daemon.url),
-        started_at=daemon.started_at,
         last_heartbeat_at=daemon.renewed_at,
         heartbeat_age_seconds=(status.at - daemon.renewed_at).total_seconds(),
-        is_alive=daemon.is_alive,
         is_this=daemon.id == status.this,
-        shards=daemon.shards,
     )
 
 

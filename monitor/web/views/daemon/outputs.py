@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from monitor.bus.contract import ConsumerStatus, DeadLetter
 from monitor.model.events import RunEvent
+from monitor.model.shapes import filled
 from monitor.web.daemon_status import worst_outputs
 from monitor.web.shown_shards import ShownShard
 from monitor.web.views.sources import ViewSources
@@ -20,6 +21,9 @@ _PARTS = {
     "metrics": "counters and histograms",
     "misses": "check for missed callbacks, two minutes after each end,",
 }
+_NOT_STARTED = ConsumerStatus(
+    consumer="", position=0, backlog=0, oldest_at=None, dead_letters=0, lost=0
+)
 
 
 class OutputsQuery(Struct, frozen=True, kw_only=True):
@@ -105,16 +109,14 @@ class OutputsReader:
             for shard in self._sources.shards.hosted():
                 letters += await shard.bus.dead_letters(name, limit=_LETTERS)
             letters = sorted(letters, key=_refused_at, reverse=True)[:_LETTERS]
-        return OutputView(
+        return filled(
+            OutputView,
+            consumer or _NOT_STARTED,
             name=name,
             in_words=_in_words(name) if is_internal else name,
             is_internal=is_internal,
             is_well=is_well,
             detail=detail,
-            backlog=consumer.backlog if consumer is not None else 0,
-            oldest_at=consumer.oldest_at if consumer is not None else None,
-            lost=consumer.lost if consumer is not None else 0,
-            dead_letters=consumer.dead_letters if consumer is not None else 0,
             newest_dead_letters=tuple(map(_letter, letters)),
         )
 
@@ -157,12 +159,11 @@ def _in_words(consumer: str) -> str:
 def _letter(letter: DeadLetter) -> DeadLetterView:
     event = letter.event
     key = event.run.key if isinstance(event, RunEvent) else None
-    return DeadLetterView(
-        position=letter.position,
+    return filled(
+        DeadLetterView,
+        letter,
         event_id=event.id,
         event_type=event.type,
-        reason=letter.reason,
-        refused_at=letter.refused_at,
         workspace=key.workspace if key is not None else None,
         run_kind=key.kind if key is not None else None,
         run_id=key.id if key is not None else None,

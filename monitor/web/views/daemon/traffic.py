@@ -10,6 +10,7 @@ from typing import Annotated, TypeVar
 from msgspec import Meta, Struct
 
 from monitor.model.live_state import PollStatus, WorkspaceStatus
+from monitor.model.shapes import filled
 from monitor.model.words import counted
 from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views.sources import ViewSources
@@ -154,14 +155,12 @@ class TrafficReader:
 
     async def budgets(self, query: TrafficQuery) -> BudgetList:
         views = [
-            BudgetView(
+            filled(
+                BudgetView,
+                budget,
                 workspace=status.workspace,
-                scope=budget.scope,
-                limit=budget.limit,
-                remaining=budget.remaining,
                 # Our own is filled again all the time; only a quota comes to an end.
                 is_low=budget.scope != _OWN and budget.remaining <= _LOW * budget.limit,
-                starved=budget.starved,
             )
             for status in self._workspaces(query)
             for budget in status.budgets
@@ -194,10 +193,9 @@ class TrafficReader:
         for shard in self._sources.shards.hosted():
             inbox.update((await shard.bus.status()).inbox)
         views = [
-            CallbacksView(
-                workspace=status.workspace,
-                last_callback_at=status.last_callback_at,
-                callbacks_missed=status.callbacks_missed,
+            filled(
+                CallbacksView,
+                status,
                 waiting=inbox.get(status.workspace, 0),
                 tasks=status.webhook_tasks,
             )
@@ -233,13 +231,10 @@ def _cut(views: Sequence[T], limit: int) -> tuple[tuple[T, ...], int]:
 
 
 def _poll(poll: PollStatus, *, now: float) -> PollView:
-    return PollView(
-        workspace=poll.workspace,
-        poll=poll.poll,
+    return filled(
+        PollView,
+        poll,
         in_words=_POLLS.get(poll.poll, poll.poll.replace("_", " ")),
-        last_attempt_at=poll.last_attempt_at,
-        last_success_at=poll.last_success_at,
-        last_outcome=poll.last_outcome,
         outcome_in_words=_OUTCOMES.get(poll.last_outcome, poll.last_outcome.replace("_", " ")),
         is_overdue=poll.is_overdue(now),
         is_failing=poll.last_outcome not in _WELL,

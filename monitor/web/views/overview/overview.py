@@ -172,7 +172,7 @@ class _RowBuilder:
         parts = [part for part in healths if part.run_kind is RunKind.JOB_GROUP]
         return PipelineRow(
             key=key,
-            label=named.label if named is not None else _name_of(healths, pipeline_id),
+            pipeline=named.label if named is not None else _name_of(healths, pipeline_id),
             folder=named.folder if named is not None else None,
             owner=named.owner if named is not None else None,
             state=state_of(health, firing, is_blind=unseen is not None),
@@ -180,7 +180,7 @@ class _RowBuilder:
             run_kind=run_kind,
             active=self._active.of_pipeline[key],
             has_alert=bool(firing),
-            next_start=next_start,
+            expected_start_at=next_start,
             missed_starts=missed_starts,
             missed_alerts=tuple(
                 [alert for alert in alerts if alert.rule == RuleKind.SCHEDULE_MISSED]

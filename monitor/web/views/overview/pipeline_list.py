@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.live_state import Reachability
 from monitor.model.runs import PipelineKind, RunKind, Status
+from monitor.model.shapes import filled
 from monitor.web.http.cursors import cursor_behind, read_cursor
 from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views.overview.missed_starts import MissedStart, MissedStarts
@@ -239,17 +240,12 @@ def _summary(
 ) -> PipelineSummary:
     workspace, kind, pipeline_id = row.key
     health, last = row.health, row.health.last
-    return PipelineSummary(
+    return filled(
+        PipelineSummary,
+        row,
         workspace=workspace,
         kind=kind,
         pipeline_id=pipeline_id,
-        pipeline=row.label,
-        folder=row.folder,
-        owner=row.owner,
-        state=row.state,
-        unseen=row.unseen,
-        run_kind=row.run_kind,
-        active=row.active,
         last_status=last.status if last is not None else None,
         last_run_id=last.run_id if last is not None else None,
         last_run_kind=health.last_kind,
@@ -262,8 +258,6 @@ def _summary(
         limit_seconds=row.limit.seconds if row.limit is not None else None,
         limit_runs=row.limit.runs if row.limit is not None else 0,
         success_ratio=success_ratio(cells),
-        expected_start_at=row.next_start,
-        missed_starts=row.missed_starts,
         missed=tuple(
             [start for start in missed if start.until is None or _is_behind(start.at, cells)]
         ),
@@ -276,11 +270,9 @@ def _summary(
 
 def _parts(row: PipelineRow, cells: Sequence[RunCell]) -> tuple[PipelinePart, ...]:
     return tuple(
-        PipelinePart(
-            recipe_id=part.recipe_id,
-            last_status=part.last_status,
-            last_finished_at=part.last_finished_at,
-            consecutive_failures=part.consecutive_failures,
+        filled(
+            PipelinePart,
+            part,
             runs=tuple(cell for cell in cells if cell.recipe_id == part.recipe_id),
         )
         for part in row.parts
@@ -333,7 +325,7 @@ class _Filter:
         elif query.state is not None and query.state.value != row.state.value:
             return False
         return (
-            (text is None or text in row.label.casefold() or text == pipeline_id)
+            (text is None or text in row.pipeline.casefold() or text == pipeline_id)
             and (owner is None or owner in (row.owner or "").casefold())
             and (folder is None or folder in (row.folder or "").casefold())
         )

@@ -56,7 +56,7 @@ class PipelineRow(Struct, frozen=True, kw_only=True, gc=False):
     """A pipeline as it is now."""
 
     key: PipelineKey
-    label: str
+    pipeline: str  # its name
     folder: str | None
     owner: str | None
     state: PipelineCondition
@@ -64,7 +64,7 @@ class PipelineRow(Struct, frozen=True, kw_only=True, gc=False):
     run_kind: RunKind  # of the runs that are its runs
     active: int  # its runs that have not ended, without the parts of others of them
     has_alert: bool  # one fires
-    next_start: datetime | None  # workspace time
+    expected_start_at: datetime | None  # workspace time
     missed_starts: int  # ever
     missed_alerts: tuple[Alert, ...]  # about starts that never came, those of the last hour too
     limit: LearnedLimit | None  # of its runs
@@ -123,7 +123,7 @@ def is_firing(alert: Alert) -> bool:
 
 def order_key(sort: PipelineSort, row: PipelineRow) -> OrderKey:
     """Return the sort key of a row."""
-    return (_value(sort, row), sort_text(row.label), *row.key)
+    return (_value(sort, row), sort_text(row.pipeline), *row.key)
 
 
 def _value(sort: PipelineSort, row: PipelineRow) -> float:
@@ -139,7 +139,7 @@ def _value(sort: PipelineSort, row: PipelineRow) -> float:
         case PipelineSort.DURATION:
             return -(last.duration_seconds or 0.0) if last is not None else 0.0
         case PipelineSort.NEXT_START:
-            return _seconds(row.next_start, _NEVER)
+            return _seconds(row.expected_start_at, _NEVER)
     return 0.0
 
 

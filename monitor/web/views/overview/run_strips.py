@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from statistics import median
 
 from msgspec.structs import replace
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 from monitor.bus.contract import StoredRuns
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.runs import RunKind, RunState, Status
+from monitor.model.shapes import filled
 from monitor.web.views.overview.overview import Overview
 from monitor.web.views.overview.pipeline_rows import RunCell
 from monitor.web.views.overview.recent_overview import computed
@@ -44,15 +44,14 @@ async def strips_of(
 
 
 def cell_of(run: RunState) -> RunCell:
-    return RunCell(
+    return filled(
+        RunCell,
+        run,
         kind=run.key.kind,
         id=run.key.id,
         status=run.known_end or run.status,
-        at=_begin(run),
-        finished_at=run.finished_at,
-        duration_seconds=run.duration_seconds,
+        at=run.started_at or run.created_at,
         recipe_id=run.recipe.id if run.recipe is not None else None,
-        historical=run.historical,
     )
 
 
@@ -106,10 +105,6 @@ def _whole(cells: Sequence[RunCell]) -> RunCell:
         duration_seconds=None if begin is None or end is None else (end - begin).total_seconds(),
         recipe_id=None,
     )
-
-
-def _begin(run: RunState) -> datetime | None:
-    return run.started_at or run.created_at
 
 
 def _order(cell: RunCell) -> float:

@@ -9,14 +9,17 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from monitor.model.alerts import PipelineOfKind
-from monitor.model.runs import PipelineKind, RunKind, RunState, Status, Trigger
+from monitor.model.runs import PipelineKind, RunState
+from monitor.model.shapes import filled
 from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views.overview.overview import ActiveRoot, Overview
 from monitor.web.views.overview.pipeline_rows import RunCell
 from monitor.web.views.overview.recent_overview import RecentOverview, computed
 from monitor.web.views.overview.run_strips import ITEMS_OF_A_STRIP, strips_of, usual_seconds
+from monitor.web.views.runs.run_rows import RunRows
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
+from monitor.web.views.view_models import RunView
 
 
 class RunningQuery(Struct, frozen=True, kw_only=True):
@@ -27,31 +30,14 @@ class RunningQuery(Struct, frozen=True, kw_only=True):
     past: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
 
 
-class RunningRun(Struct, frozen=True, kw_only=True):
-    """A run that has not ended. Instants are the workspace's, but for ``confirmed_at``.
+class RunningRun(RunView, frozen=True, kw_only=True):
+    """A run that has not ended, beside what is usual."""
 
-    ``status`` is ``unknown`` where it may have ended unseen.
-    """
-
-    workspace: str
-    kind: RunKind
-    id: str
-    status: str
-    last_status: Status
-    unconfirmed_end: Status | None
-    pipeline_kind: PipelineKind | None
-    pipeline_id: str | None
-    pipeline: str
     begun_at: datetime | None  # its start; its creation where no start is known
     elapsed_seconds: float | None
-    percent_complete: float | None
     usual_seconds: float | None  # the median of former successes
     limit_seconds: float | None  # learned: a run that takes longer is overdue
     expected_end_at: datetime | None  # None where it takes longer than usual
-    trigger: Trigger
-    owner: str | None
-    url: str | None
-    confirmed_at: datetime
 
 
 class RunningList(Struct, frozen=True, kw_only=True):
@@ -69,6 +55,7 @@ class RunningReader:
     def __init__(self, sources: ViewSources, recent: RecentOverview) -> None:
         self._sources = sources
         self._recent = recent
+        self._rows = RunRows(sources)
 
     async def read(self, query: RunningQuery) -> RunningList:
         overview = await self._recent.get()
@@ -83,13 +70,13 @@ class RunningReader:
         strips = await strips_of(pipelines, overview, stored=self._sources.runs)
         now = self._sources.clock.now()
         there = {status.workspace: status.time_there(now) for status in live.workspaces()}
-        labels = [live.label(run.key.workspace, run.pipeline) for run in runs]
+        views = await self._rows.rows(runs)
 
         def rows() -> tuple[RunningRun, ...]:
             return tuple(
                 [
-                    _row(root, label, strips, now=there.get(root.active.run.key.workspace, now))
-                    for root, label in zip(shown, labels, strict=True)
+                    _row(root, view, strips, now=there.get(view.workspace, now))
+                    for root, view in zip(shown, views, strict=True)
                 ]
             )
 
@@ -103,40 +90,26 @@ class RunningReader:
 
 def _row(
     root: ActiveRoot,
-    label: str,
+    view: RunView,
     strips: Mapping[PipelineOfKind, Sequence[RunCell]],
     *,
     now: datetime,
 ) -> RunningRun:
     """Return what is shown of a run; ``now`` is workspace time."""
-    active, limit = root.active, root.limit
-    run, of = active.run, _pipeline_of(active.run)
-    begun_at = run.started_at or run.created_at
+    of, begun_at = _pipeline_of(root.active.run), view.started_at or view.created_at
     elapsed = max(0.0, (now - begun_at).total_seconds()) if begun_at is not None else None
     usual = usual_seconds(strips[of]) if of is not None else None
     is_in_time = elapsed is not None and usual is not None and elapsed <= usual
-    return RunningRun(
-        workspace=run.key.workspace,
-        kind=run.key.kind,
-        id=run.key.id,
-        status="unknown" if root.is_unconfirmed else run.status,
-        last_status=run.status,
-        unconfirmed_end=run.unconfirmed_end,
-        pipeline_kind=run.pipeline.kind if run.pipeline is not None else None,
-        pipeline_id=run.pipeline.id if run.pipeline is not None else None,
-        pipeline=label,
+    return filled(
+        RunningRun,
+        view,
         begun_at=begun_at,
         elapsed_seconds=elapsed,
-        percent_complete=active.percent_complete,
         usual_seconds=usual,
-        limit_seconds=limit.seconds if limit is not None else None,
+        limit_seconds=root.limit.seconds if root.limit is not None else None,
         expected_end_at=begun_at + timedelta(seconds=usual)
         if is_in_time and begun_at is not None and usual is not None
         else None,
-        trigger=run.trigger,
-        owner=run.owner,
-        url=run.url,
-        confirmed_at=active.confirmed_at,
     )
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from monitor.alerting.explain.never_shown import why_limited
 from monitor.model.live_state import Reachability, WorkspaceStatus
 from monitor.model.runs import PipelineKind, RunKind
+from monitor.model.shapes import filled
 from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views.overview.overview import Overview
 from monitor.web.views.overview.pipeline_rows import PipelineCondition
@@ -103,15 +104,8 @@ class TroubleReader:
             *(unshared.reason for unshared in status.unshared.values()),
             "it has not answered yet",
         )
-        return WorkspaceTrouble(
-            workspace=name,
-            reachability=status.reachability,
-            since=status.since,
-            known_at=status.known_at,
-            reason=next(reason for reason in reasons if reason),
-            unseen=unseen,
-            unknown=unknown,
-        )
+        reason = next(reason for reason in reasons if reason)
+        return filled(WorkspaceTrouble, status, reason=reason, unseen=unseen, unknown=unknown)
 
 
 def trouble_view(sources: ViewSources, recent: RecentOverview) -> View:

@@ -7,8 +7,7 @@ from msgspec import Struct
 from monitor.model.alerts import AlertState, AppliedRule, PastQuery
 from monitor.model.runs import Pipeline
 from monitor.model.slices import in_slices
-from monitor.web.views.alerts.alert_models import AlertView, alert_view
-from monitor.web.views.alerts.alert_words import AlertNames
+from monitor.web.views.alerts.alert_models import AlertView, alert_views
 from monitor.web.views.alerts.alerts import worst_first
 from monitor.web.views.pipelines.pipeline_query import PipelineQuery
 from monitor.web.views.sources import ViewSources
@@ -36,9 +35,8 @@ class PipelineAlertsReader:
         self._sources = sources
 
     async def read(self, query: PipelineQuery) -> PipelineAlerts:
-        alerting, live = self._sources.alerting, self._sources.live
+        alerting = self._sources.alerting
         snapshot = alerting.snapshot()
-        names = AlertNames(snapshot.alerts, snapshot.silences, read_at=self._sources.time_of)
         is_open = [
             alert
             async for alert in in_slices(snapshot.alerts)
@@ -55,18 +53,11 @@ class PipelineAlertsReader:
                 limit=_PAST + 1,
             )
         )
-        is_open, past_shown = await worst_first(is_open), past[:_PAST]
-        notified = await alerting.notifications([*is_open, *past_shown])
+        views = await alert_views(self._sources, [*await worst_first(is_open), *past[:_PAST]])
         rules = alerting.rules_for(query.workspace, Pipeline(kind=query.kind, id=query.id))
         return PipelineAlerts(
-            open=tuple(
-                alert_view(alert, names, notification=found, unjudged=live.why_unjudged(alert))
-                for alert, found in zip(is_open, notified[: len(is_open)], strict=True)
-            ),
-            past=tuple(
-                alert_view(alert, names, notification=found)
-                for alert, found in zip(past_shown, notified[len(is_open) :], strict=True)
-            ),
+            open=views[: len(is_open)],
+            past=views[len(is_open) :],
             is_complete=len(past) <= _PAST,
             rules=tuple(sorted(rules, key=lambda rule: (not rule.applies, rule.name))),
         )

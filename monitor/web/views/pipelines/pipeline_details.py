@@ -13,10 +13,8 @@ from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line, refuse_unknown
 from monitor.web.views.pipelines.pipeline_history import (
     HistoryFigures,
-    HistoryRun,
     RecipeHistory,
     figures_of,
-    history_run,
     recipes_of,
 )
 from monitor.web.views.pipelines.pipeline_query import HistoryRange, PipelineQuery
@@ -57,7 +55,7 @@ class PipelineDetails(Struct, frozen=True, kw_only=True):
     expected_start_at: datetime | None
     missed_starts: int
     active: tuple[RunView, ...]
-    history: tuple[HistoryRun, ...]
+    history: tuple[RunView, ...]
     recipes: tuple[RecipeHistory, ...]
 
 
@@ -107,7 +105,7 @@ class PipelineDetailsReader:
             expected_start_at=self._expected(alerting, query),
             missed_starts=max(alerting.missed.get(identity, 0) for identity in identities),
             active=tuple(run for run in shown if not run.last_status.is_terminal),
-            history=tuple(map(history_run, shown)),
+            history=shown,
             recipes=recipes_of(await self._rows.rows(parts)),
         )
 

@@ -9,25 +9,11 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from monitor.model.runs import RunKind, Status
+from monitor.model.runs import Status
 from monitor.web.views.view_models import RunView
 
 _TENTHS = 10
 _FEWEST_FOR_TENTHS = 5
-
-
-class HistoryRun(Struct, frozen=True, kw_only=True):
-    """One run of a history. ``queue_seconds`` is the time from creation to start."""
-
-    kind: RunKind
-    id: str
-    status: str
-    created_at: datetime | None
-    started_at: datetime | None
-    finished_at: datetime | None
-    duration_seconds: float | None
-    queue_seconds: float | None
-    reason: str | None
 
 
 class RecipeHistory(Struct, frozen=True, kw_only=True):
@@ -60,25 +46,11 @@ class HistoryFigures(Struct, frozen=True, kw_only=True):
     failures_in_a_row: int
 
 
-def history_run(run: RunView) -> HistoryRun:
-    return HistoryRun(
-        kind=RunKind(run.kind),
-        id=run.id,
-        status=run.status,
-        created_at=run.created_at,
-        started_at=run.started_at,
-        finished_at=run.finished_at,
-        duration_seconds=run.duration_seconds,
-        queue_seconds=_queue_seconds(run),
-        reason=run.reason,
-    )
-
-
 def figures_of(runs: Sequence[RunView]) -> HistoryFigures:
     """Return the figures of runs, newest first."""
     results = Counter(str(run.last_status) for run in runs)
     durations = _durations(runs)
-    queues = [seconds for run in runs if (seconds := _queue_seconds(run)) is not None]
+    queues = [run.queue_seconds for run in runs if run.queue_seconds is not None]
     slow = None
     if len(durations) >= _FEWEST_FOR_TENTHS:
         slow = statistics.quantiles(durations, n=_TENTHS)[-1]
@@ -126,12 +98,6 @@ def _durations(runs: Iterable[RunView]) -> list[float]:
         for run in runs
         if run.last_status is Status.SUCCEEDED and run.duration_seconds is not None
     ]
-
-
-def _queue_seconds(run: RunView) -> float | None:
-    if run.created_at is None or run.started_at is None or "started_at" in run.approximate:
-        return None
-    return max(0.0, (run.started_at - run.created_at).total_seconds())
 
 
 def _success_ratio(results: Counter[str]) -> float | None:

@@ -12,6 +12,7 @@ from monitor.alerting.explain.explanation import Explanation
 from monitor.model.alerts import AlertState
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, end_event_id, run_event_ids
 from monitor.model.runs import JobRecord, RunKey, RunKind, RunState, Source, Status
+from monitor.model.shapes import filled
 from monitor.model.slices import in_slices
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import refuse_unknown
@@ -195,19 +196,7 @@ class RunDetailsReader:
         active = self._sources.live.active_run(run.key)
         run = run if active is None else active.run
         row = self._rows.row(run)
-        part = RunPart(
-            depth=depth,
-            kind=row.kind,
-            id=row.id,
-            name=row.recipe or row.pipeline,
-            status=row.status,
-            created_at=row.created_at,
-            started_at=row.started_at,
-            finished_at=row.finished_at,
-            duration_seconds=row.duration_seconds,
-            approximate=row.approximate,
-            reason=row.reason,
-        )
+        part = filled(RunPart, row, depth=depth, name=row.recipe or row.pipeline)
         jobs = run.jobs.records if run.jobs is not None else ()
         is_current = run.detailed or not run.status.is_terminal
         return [part, *(_job(depth + 1, job, is_current=is_current) for job in jobs)]
@@ -281,21 +270,14 @@ def _transition(
     name: str = "",
 ) -> ReportedState:
     state = {Status.PENDING: "queued", Status.RUNNING: "started"}.get(status, status.value)
-    if event is None:
-        is_end = status.is_terminal and status is run.status
-        return ReportedState(
-            state=state,
-            at=at,
-            is_approximate=name in run.approximate,
-            observed_by=run.ended_by if is_end else None,
-        )
+    is_end = status.is_terminal and status is run.status
     return ReportedState(
         state=state,
         at=at,
         is_approximate=name in run.approximate,
-        observed_by=event.observed_by,
-        recorded_at=event.recorded_at,
-        event_id=event.id,
+        observed_by=event.observed_by if event else run.ended_by if is_end else None,
+        recorded_at=event.recorded_at if event else None,
+        event_id=event.id if event else None,
     )
 
 

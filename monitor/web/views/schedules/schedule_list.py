@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from monitor.model.live_state import SCHEDULES, ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import Pipeline
+from monitor.model.shapes import filled
 from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.model.triggers import ScheduleTrigger
 from monitor.schedules import BadTriggerError, check, next_after
@@ -124,17 +125,11 @@ class ScheduleListReader:
     ) -> ScheduleView:
         """Return a schedule of a workspace; ``now`` is workspace time."""
         in_words = tuple(_in_words(trigger) for trigger in schedule.triggers)
-        return ScheduleView(
-            id=schedule.id,
-            name=schedule.name,
-            is_enabled=schedule.is_enabled,
-            disable_reason=schedule.disable_reason,
+        return filled(
+            ScheduleView,
+            schedule,
             owner=status.schedules_of,
-            owner_id=schedule.owner_id,
-            triggers=schedule.triggers,
             in_words=in_words,
-            pipelines=schedule.pipelines,
-            deleted=schedule.deleted,
             starts=tuple(
                 StartedPipeline(
                     kind=pipeline.kind,
@@ -145,8 +140,6 @@ class ScheduleListReader:
                 for pipeline in schedule.pipelines
             ),
             next_start_at=_next_start(schedule, now) if schedule.is_enabled else None,
-            created_at=schedule.created_at,
-            updated_at=schedule.updated_at,
         )
 
 

@@ -25,6 +25,15 @@ class PipelineKind(StrEnum):
     PLAN = "plan"
 
 
+# The kinds of runs that execute a pipeline; the containing kind first.
+RUN_KINDS: Mapping[PipelineKind, tuple[RunKind, ...]] = MappingProxyType(
+    {
+        PipelineKind.FLOW: (RunKind.FLOW_RUN, RunKind.JOB_GROUP),
+        PipelineKind.PLAN: (RunKind.PLAN_RUN,),
+    }
+)
+
+
 class Status(StrEnum):
     """Our words for where a run is: the same in code, labels, topics and on the page."""
 

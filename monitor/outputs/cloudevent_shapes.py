@@ -83,13 +83,7 @@ class WorkspaceEventData(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AlertData(Struct, frozen=True, kw_only=True, gc=False, rename=ALERTMANAGER_NAMES):
-    """One alert, in events and retained documents.
-
-    ``status``, ``labels``, ``annotations``, ``startsAt``, ``endsAt`` and ``fingerprint`` have
-    Alertmanager's names, all else is in snake_case as in the data of other events. ``muted_by``
-    says why nobody is notified although it fires: ``silence:ID``, ``mute``,
-    ``inhibited:FINGERPRINT``. ``evidence`` are ids of events, ``evidence_count`` counts them all.
-    """
+    """What events and retained documents have of an alert."""
 
     status: AlertState
     name: str
@@ -110,7 +104,13 @@ class AlertData(Struct, frozen=True, kw_only=True, gc=False, rename=ALERTMANAGER
 
 
 class AlertEventData(AlertData, frozen=True, kw_only=True, gc=False):
-    """One alert as of this transition; ``number`` counts reminders and silences from 1, else 0."""
+    """One alert as of this transition.
+
+    ``status``, ``labels``, ``annotations``, ``startsAt``, ``endsAt`` and ``fingerprint`` have
+    Alertmanager's names, all else is in snake_case as in the data of other events. ``evidence``
+    are ids of events, ``evidence_count`` counts them all; ``number`` counts reminders and silences
+    from 1, else 0.
+    """
 
     number: int
 

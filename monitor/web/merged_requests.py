@@ -23,6 +23,7 @@ from monitor.model.alerts import (
 from monitor.model.errors import ConfigurationError
 from monitor.model.notifying import NotificationStatus, OutputTypes
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
+from monitor.model.shapes import filled
 from monitor.model.suggestions import did_you_mean
 from monitor.outputs.replaying import Replayed
 from monitor.web.http.request_parsing import SHOWN
@@ -72,25 +73,7 @@ def _some(names: Sequence[str]) -> str:
 
 def merged_alerting(shards: ShardDirectory) -> AlertingRequests:
     """Return the requests of alerting and outputs over all shards."""
-    merged = _MergedAlerting(shards)
-    return AlertingRequests(
-        snapshot=merged.snapshot,
-        ended=merged.ended,
-        labels=merged.labels,
-        add_silence=merged.add_silence,
-        expire_silence=merged.expire_silence,
-        past=merged.past,
-        rules_for=merged.rules_for,
-        acknowledge=merged.acknowledge,
-        would_mute=merged.would_mute,
-        explain_alert=merged.explain_alert,
-        explain_run=merged.explain_run,
-        explain_pipeline=merged.explain_pipeline,
-        outputs=merged.outputs,
-        unnotified=merged.unnotified,
-        notifications=merged.notifications,
-        replay=merged.replay,
-    )
+    return filled(AlertingRequests, _MergedAlerting(shards))
 
 
 class _MergedAlerting:

@@ -30,12 +30,12 @@ from monitor.model.runs import (
 from monitor.outputs.mqtt.states import StateSnapshot
 from monitor.outputs.mqtt.topics import Topics
 from monitor.web.views.overview.pipeline_list import (
+    PipelineList,
     PipelinesQuery,
-    PipelinesReader,
     PipelineSummary,
+    pipelines_view,
 )
 from monitor.web.views.overview.pipeline_rows import PipelineCondition
-from monitor.web.views.overview.recent_overview import RecentOverview
 from tests.examples import examples
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON
@@ -145,8 +145,8 @@ def end_of(run: RunState) -> RunEnd:
 
 
 async def row_of(daemon: Daemon) -> PipelineSummary:
-    sources = sources_of(daemon)
-    listed = await PipelinesReader(sources, RecentOverview(sources)).read(PipelinesQuery())
+    listed = await pipelines_view(sources_of(daemon)).read(PipelinesQuery())
+    assert isinstance(listed, PipelineList)
     (row,) = listed.data
     return row
 

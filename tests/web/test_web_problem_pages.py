@@ -15,8 +15,8 @@ from monitor.web.page.live import LivePages
 from monitor.web.page.problem_pages import problems_as_pages
 from monitor.web.page.shell import PageShell
 from monitor.web.settings import ServerSettings
-from monitor.web.views.overview.status import StateSummary, StatusQuery
-from monitor.web.views.view import View
+from monitor.web.views.overview.status import StateSummary
+from monitor.web.views.view import NoParameters, View
 from tests.clocks import ManualClock
 from tests.web.site import Answer, Site
 
@@ -113,7 +113,7 @@ async def test_what_cannot_be_served_now_is_a_page() -> None:
 
     clock = ManualClock()
     status = View(
-        name="status", summary="", api="/", query=StatusQuery, answer=StateSummary, read=fail
+        name="status", summary="", api="/", query=NoParameters, answer=StateSummary, read=fail
     )
     shell = PageShell(
         (), status=status, live=LivePages(clock=clock, kept_seconds=lambda: 0), clock=clock

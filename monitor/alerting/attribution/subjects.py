@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from types import MappingProxyType
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -12,20 +11,12 @@ from monitor.alerting.rules.compiled import Traits
 from monitor.alerting.rules.contract import Subject, SubjectKind
 from monitor.model.alerts import fingerprint
 from monitor.model.live_state import ScheduleKnown
-from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState
+from monitor.model.runs import RUN_KINDS, Pipeline, PipelineKind, RunKey, RunState
 from monitor.tracking.live_state import LiveStateView
 
 _KEYS_CACHED = 65_536
 _OF_PIPELINES = frozenset({SubjectKind.PIPELINE, SubjectKind.FLOW_OR_PLAN})
 _UNKNOWN = Pipeline(kind=PipelineKind.FLOW, id="")
-
-# The kinds of run that execute a pipeline, the containing kind first.
-RUN_KINDS = MappingProxyType(
-    {
-        PipelineKind.FLOW: (RunKind.FLOW_RUN, RunKind.JOB_GROUP),
-        PipelineKind.PLAN: (RunKind.PLAN_RUN,),
-    }
-)
 
 
 def of_run(key: RunKey, pipeline: Pipeline | None) -> Subject:

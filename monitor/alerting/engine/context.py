@@ -17,7 +17,7 @@ from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.alerts.pending_step import FIRST, LEARNED, FirstEvaluated, PendingStep
 from monitor.alerting.alerts.suppression import Suppression, changes_suppression, suppression_of
 from monitor.alerting.attribution.lineage import Lineage, is_of_a_plan
-from monitor.alerting.attribution.subjects import RUN_KINDS, first_key, key_of, of_run, traits_of
+from monitor.alerting.attribution.subjects import first_key, key_of, of_run, traits_of
 from monitor.alerting.rules.baselines import Learned, age_seconds, limit_seconds
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import (
@@ -44,7 +44,7 @@ from monitor.model.live_state import (
     TokenStatus,
     WorkspaceStatus,
 )
-from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
+from monitor.model.runs import RUN_KINDS, Pipeline, PipelineKind, RunKey, RunKind
 from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
 

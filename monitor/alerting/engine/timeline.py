@@ -19,7 +19,6 @@ from monitor.alerting.alerts.instance import AlertInstance
 from monitor.alerting.alerts.pending_step import ALERT
 from monitor.alerting.alerts.timers import AlertTimers, DueTimes
 from monitor.alerting.attribution.subjects import (
-    RUN_KINDS,
     key_of,
     of_pipeline,
     of_run,
@@ -36,7 +35,7 @@ from monitor.alerting.rules.contract import Subject, SubjectKind
 from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.model.inventory import OutputQuality
 from monitor.model.live_state import REFRESH_TOKEN, ScheduleKnown, WorkspaceStatus
-from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
+from monitor.model.runs import RUN_KINDS, Pipeline, PipelineKind, RunKey, RunKind
 from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from monitor.alerting.attribution.subjects import (
-    RUN_KINDS,
     key_of,
     of_pipeline,
     of_run,
@@ -15,7 +14,7 @@ from monitor.alerting.explain.threshold_words import threshold_words
 from monitor.alerting.rules.baselines import Learned
 from monitor.alerting.rules.contract import Subject, SubjectKind
 from monitor.model.alerts import AppliedRule
-from monitor.model.runs import Pipeline, RunKey
+from monitor.model.runs import RUN_KINDS, Pipeline, RunKey
 from monitor.tracking.live_state import LiveStateView
 
 _NO_SUBJECT = {SubjectKind.SCHEDULE: "no schedule of it is visible to the token"}

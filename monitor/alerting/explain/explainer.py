@@ -11,7 +11,6 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from monitor.alerting.attribution.subjects import RUN_KINDS
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.explain.evidence import (
     OPENINGS,
@@ -45,7 +44,7 @@ from monitor.model.alerts import Alert, alert_event_id
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_ids
 from monitor.model.live_state import Reachability
 from monitor.model.notifying import OutputTypes
-from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
+from monitor.model.runs import RUN_KINDS, Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
 from monitor.tracking.live_state import LiveStateView
 
 _EVIDENCE_SHOWN = 20

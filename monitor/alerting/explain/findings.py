@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from monitor.alerting.attribution.lineage import RootRun
 from monitor.alerting.attribution.subjects import (
-    RUN_KINDS,
     fingerprint_of,
     of_pipeline,
     of_run,
@@ -27,7 +26,7 @@ from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.bus.contract import Recorded
 from monitor.model.alerts import Alert, AlertState, Silence
-from monitor.model.runs import Pipeline, RunKey, RunState, Status
+from monitor.model.runs import RUN_KINDS, Pipeline, RunKey, RunState, Status
 from monitor.tracking.live_state import LiveStateView
 
 # The rules that report such an end. What other rules find of its pipeline explains no end.

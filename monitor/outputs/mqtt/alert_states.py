@@ -11,8 +11,10 @@ from monitor.outputs.cloudevent_shapes import AlertData, alert_data
 class AlertStatus(AlertData, frozen=True, kw_only=True):
     """One alert; ``endsAt`` is null while it fires.
 
-    ``run`` is the id of the first one that it is about; ``unjudged`` says why nobody can judge
-    whether it is over.
+    What Alertmanager names has its names, all else is in snake_case. ``muted_by`` says why nobody
+    is notified although it fires: ``silence:ID``, ``mute``, ``inhibited:FINGERPRINT``;
+    ``unjudged`` why nobody can judge whether it is over. ``evidence`` are ids of events,
+    ``evidence_count`` counts them all.
     """
 
     run: str | None

@@ -31,6 +31,6 @@ def json_api(
             acknowledge_write(sources.alerting),
             replay_write(sources.alerting),
         ],
-        raw=[stream_route(streams), schemas.route(), *Badges(sources, views.overview).routes()],
+        raw=[stream_route(streams), schemas.route(), *Badges(sources).routes()],
         settings=sources.settings,
     )

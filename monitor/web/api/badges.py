@@ -17,7 +17,7 @@ from monitor.web.api.routes import RawRoute
 from monitor.web.http.json_answers import answer_bytes
 from monitor.web.http.problems import Handler, ProblemDetails
 from monitor.web.http.queries import parse_query
-from monitor.web.http.request_parsing import SHOWN, one_line, unknown
+from monitor.web.http.request_parsing import SHOWN, one_line
 from monitor.web.views.overview.overview import Overview
 from monitor.web.views.overview.pipeline_rows import PipelineCondition
 from monitor.web.views.overview.recent_overview import RecentOverview
@@ -79,9 +79,9 @@ class PipelineBadgeQuery(Struct, frozen=True, kw_only=True):
 class Badges:
     """Draws badges from the overview."""
 
-    def __init__(self, sources: ViewSources, recent: RecentOverview) -> None:
+    def __init__(self, sources: ViewSources) -> None:
         self._sources = sources
-        self._recent = recent
+        self._recent = sources.shared(RecentOverview)
 
     def routes(self) -> tuple[RawRoute, RawRoute]:
         return (
@@ -103,9 +103,7 @@ class Badges:
 
     async def _of_workspace(self, request: web.Request) -> web.Response:
         query = parse_query(WorkspaceBadgeQuery, request.match_info, request.query.items())
-        names = [status.workspace for status in self._sources.live.workspaces()]
-        if query.workspace not in names:
-            raise ProblemDetails(404, f"workspace: {unknown(query.workspace, names)}")
+        self._sources.refuse_unknown(query.workspace, status=404)
         overview = await self._recent.get()
         troubled = [
             *_troubled(overview, query.workspace),

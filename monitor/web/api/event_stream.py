@@ -74,6 +74,7 @@ class EventStreams:
     """Serves streams; a reader too slow for an event is disconnected and may reconnect."""
 
     def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
         self._log = sources.log
         self._clock = sources.clock
         self._reader = EventReader(sources)
@@ -82,7 +83,7 @@ class EventStreams:
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Stream events behind ``Last-Event-ID``, or from now on."""
         query = parse_query(StreamQuery, request.match_info, request.query.items())
-        self._reader.refuse_unknown(query)
+        self._sources.refuse_unknown(query.workspace)
         if len(self._open) >= _STREAMS_AT_ONCE:
             raise ProblemDetails(503, f"{_STREAMS_AT_ONCE} streams are open already; close one")
         source = source_of(request)

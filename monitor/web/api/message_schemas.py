@@ -9,12 +9,12 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from monitor.outputs.payload_schemas import payload_schemas
-from monitor.web.api.routes import NoParameters, RawRoute
+from monitor.web.api.routes import RawRoute
 from monitor.web.http.json_answers import answer_bytes
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.queries import parse_query
 from monitor.web.http.request_parsing import unknown
-from monitor.web.views.view import View
+from monitor.web.views.view import NoParameters, View
 
 
 class SchemaQuery(Struct, frozen=True, kw_only=True):

@@ -9,10 +9,11 @@ from msgspec import Meta, Struct
 from monitor.alerting.alerts.silences import parse_instant
 from monitor.model.errors import ConfigurationError
 from monitor.outputs.replaying import Replayed
-from monitor.web.api.routes import ApiWrite, NoParameters
+from monitor.web.api.routes import ApiWrite
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import one_line, unknown
 from monitor.web.requests import AlertingRequests
+from monitor.web.views.view import NoParameters
 
 
 class ReplayRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -16,10 +16,7 @@ from msgspec import Struct
 from monitor.web.http.problems import Handler
 from monitor.web.http.queries import parse_query
 from monitor.web.http.request_parsing import answer_json, read_body
-
-
-class NoParameters(Struct, frozen=True, kw_only=True):
-    """No parameters."""
+from monitor.web.views.view import NoParameters
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):

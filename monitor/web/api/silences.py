@@ -11,11 +11,12 @@ from monitor.alerting.alerts.silences import new_silence, parse_instant, words_p
 from monitor.model.alerts import Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
-from monitor.web.api.routes import ApiWrite, Confirmation, NoParameters
+from monitor.web.api.routes import ApiWrite, Confirmation
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line, unknown
 from monitor.web.requests import AlertingRequests
 from monitor.web.views.alerts.alert_models import SilenceView, silence_view
+from monitor.web.views.view import NoParameters
 
 _LONGEST_SILENCE_SECONDS = 10 * 365 * 86_400.0
 

@@ -7,9 +7,9 @@ from enum import StrEnum
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from monitor.web.api.routes import ApiWrite, NoParameters
+from monitor.web.api.routes import ApiWrite
 from monitor.web.requests import Requests
-from monitor.web.views.view import View
+from monitor.web.views.view import NoParameters, View
 
 
 class WebhookAction(StrEnum):

@@ -90,12 +90,3 @@ def unknown(name: str, known: Collection[str]) -> str:
     if not hint and 0 < len(known) <= _KNOWN_SHOWN:
         hint = f"; known: {', '.join(known)}"
     return f"{name[:SHOWN]!r} is not known{hint}"
-
-
-def refuse_unknown(workspace: str | None, known: Collection[str], *, status: int = 400) -> None:
-    """Raise a problem where a request names a workspace that is not known.
-
-    For requests that found nothing: of a former workspace there may still be runs and alerts.
-    """
-    if workspace is not None and workspace not in known:
-        raise ProblemDetails(status, f"workspace: {unknown(workspace, known)}")

@@ -17,7 +17,7 @@ from monitor.model.words import duration, kind_words, utc
 from monitor.web.page.links import run_path
 from monitor.web.views.pipelines.pipeline_details import PipelineDetails
 from monitor.web.views.runs.run_details import RunDetails, RunPart
-from monitor.web.views.view_models import RunView
+from monitor.web.views.runs.run_views import RunView
 
 WIDTH, HEIGHT = 1000.0, 100.0
 _LEAST = 2.0  # of a bar, so that it can be seen

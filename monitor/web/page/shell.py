@@ -34,8 +34,8 @@ from monitor.web.page.rendered import RenderedPage, RenderedPages
 from monitor.web.page.static_files import StaticFiles
 from monitor.web.page.svg import SVG_FILTERS
 from monitor.web.page.words import FILTERS
-from monitor.web.views.overview.status import StateSummary, StatusQuery
-from monitor.web.views.view import View, WebPage
+from monitor.web.views.overview.status import StateSummary
+from monitor.web.views.view import NoParameters, View, WebPage
 
 log = structlog.get_logger()
 
@@ -153,7 +153,7 @@ class PageShell:
 
     async def _read_status(self) -> StateSummary | None:
         try:
-            answer = await self._status.read(StatusQuery())
+            answer = await self._status.read(NoParameters())
         except BusError as exc:
             self.outage.refuse(f"box {self._status.name}", exc)
             return None

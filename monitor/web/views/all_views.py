@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
-from monitor.web.views.alert_pages import alert_pages
-from monitor.web.views.alerts.silences import silence_preview_view
+from monitor.web.views.alerts.alert_details import alert_explanation_view, alert_view
+from monitor.web.views.alerts.alerts import alerts_view
+from monitor.web.views.alerts.explain import explain_view
+from monitor.web.views.alerts.runbooks import runbooks
+from monitor.web.views.alerts.silences import silence_preview_view, silences_view
 from monitor.web.views.daemon.cluster import cluster_view
-from monitor.web.views.daemon.daemon import monitor_view
+from monitor.web.views.daemon.daemon import monitor_view, store_view
 from monitor.web.views.daemon.outputs import outputs_view
 from monitor.web.views.daemon.reachability import reachability_view
-from monitor.web.views.daemon.store import store_view
 from monitor.web.views.daemon.traffic import budgets_view, callbacks_view, polls_view
 from monitor.web.views.daemon.workspaces import workspace_details_view, workspaces_view
 from monitor.web.views.events import events_view, log_view
@@ -20,7 +23,17 @@ from monitor.web.views.overview.recent_overview import RecentOverview
 from monitor.web.views.overview.running import running_view
 from monitor.web.views.overview.status import status_view
 from monitor.web.views.overview.trouble import trouble_view
-from monitor.web.views.run_pages import run_pages
+from monitor.web.views.pipelines.pipeline_alerts import pipeline_alerts_view
+from monitor.web.views.pipelines.pipeline_details import pipeline_title, pipeline_view
+from monitor.web.views.pipelines.pipeline_run_list import pipeline_runs_view
+from monitor.web.views.pipelines.pipeline_schedule import pipeline_schedule_view
+from monitor.web.views.runs.failures import failures_view
+from monitor.web.views.runs.run_details import (
+    run_details_view,
+    run_explanation_view,
+    run_page_title,
+)
+from monitor.web.views.runs.run_list import runs_view
 from monitor.web.views.schedules.calendar import calendar_view
 from monitor.web.views.schedules.schedule_list import schedules_view
 from monitor.web.views.sources import ViewSources
@@ -31,23 +44,23 @@ class AllViews:
     """The pages in the order of the menu, and what is served as JSON only."""
 
     def __init__(self, sources: ViewSources) -> None:
-        self.overview = recent = RecentOverview(sources)
-        self.status: View = status_view(sources, recent)
+        self.overview = sources.shared(RecentOverview)
+        self.status: View = status_view(sources)
         self.pages: tuple[WebPage, ...] = (
             WebPage(
                 path="/",
                 title="Overview",
                 boxes=(
-                    trouble_view(sources, recent),
-                    attention_view(sources, recent),
-                    running_view(sources, recent),
-                    pipelines_view(sources, recent),
+                    trouble_view(sources),
+                    attention_view(sources),
+                    running_view(sources),
+                    pipelines_view(sources),
                 ),
                 in_menu="Overview",
                 styles=("overview.css",),
             ),
-            *run_pages(sources),
-            *alert_pages(sources),
+            *_pages_of_runs(sources),
+            *_pages_of_alerts(sources),
             *_pages_of_the_daemon(sources),
         )
         self.others: tuple[View, ...] = (
@@ -64,6 +77,64 @@ class AllViews:
             views.setdefault(view.name, view)
         views.update((view.name, view) for view in self.others)
         return views.values()
+
+
+def _pages_of_runs(sources: ViewSources) -> tuple[WebPage, ...]:
+    styles = ("runs.css",)
+    return (
+        WebPage(
+            path="/runs",
+            title="Runs",
+            boxes=(runs_view(sources), failures_view(sources)),
+            in_menu="Runs",
+            styles=styles,
+        ),
+        WebPage(
+            path="/runs/{workspace}/{kind}/{id}",
+            title=run_page_title,
+            boxes=(run_details_view(sources), run_explanation_view(sources)),
+            styles=styles,
+        ),
+        WebPage(
+            path="/pipelines/{workspace}/{kind}/{id}",
+            title=partial(pipeline_title, sources),
+            boxes=(
+                pipeline_view(sources),
+                pipeline_schedule_view(sources),
+                pipeline_alerts_view(sources),
+                pipeline_runs_view(sources),
+            ),
+            styles=("vendor/uPlot.min.css", *styles),
+            scripts=("vendor/uPlot.iife.min.js", "charts.js"),
+        ),
+    )
+
+
+def _pages_of_alerts(sources: ViewSources) -> tuple[WebPage, ...]:
+    styles = ("alerts.css",)  # the forms that change something are `monitor.web.forms`
+    return (
+        WebPage(
+            path="/alerts",
+            title="Alerts",
+            boxes=(alerts_view(sources),),
+            in_menu="Alerts",
+            styles=styles,
+        ),
+        WebPage(
+            path="/alerts/{fingerprint}",
+            title="Alert",
+            boxes=(alert_view(sources), alert_explanation_view(sources)),
+            styles=styles,
+        ),
+        WebPage(path="/silences", title="Silences", boxes=(silences_view(sources),), styles=styles),
+        WebPage(
+            path="/explain",
+            title="Why was I notified, or not?",
+            boxes=(explain_view(sources),),
+            styles=styles,
+        ),
+        WebPage(path="/runbooks", title="Runbooks", boxes=(), styles=styles, document=runbooks),
+    )
 
 
 def _pages_of_the_daemon(sources: ViewSources) -> tuple[WebPage, ...]:

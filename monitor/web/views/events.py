@@ -13,10 +13,9 @@ from monitor.model.events import AlertEvent, Event, EventType, RunEvent
 from monitor.model.runs import Pipeline, RunKind
 from monitor.model.slices import in_slices
 from monitor.outputs.cloudevents import CLOUD_EVENT_SHAPES, encode_readable, message_of
-from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views.log_positions import LogPosition, LogPositions, farthest
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View
+from monitor.web.views.view import view
 
 SCANNED = 5_000  # events that one request reads at most
 _BATCH = 500
@@ -109,11 +108,6 @@ class EventReader:
         self._log = sources.log
         self.positions = LogPositions(sources.log, clock=sources.clock)
 
-    async def cloud_events(self, query: EventsQuery) -> EventPage:
-        page = await self.read(query)
-        data = [cloud_event(recorded) async for recorded in in_slices(page.data)]
-        return EventPage(data=data, next=page.next, has_more=page.has_more)
-
     async def read(self, query: EventsQuery) -> LogPage:
         newest, position = await self._log.positions(), await self._begin(query)
         page: list[RecordedIn] = []
@@ -146,15 +140,10 @@ class EventReader:
     ) -> LogPage:
         is_left = any(end > position.by_shard.get(shard, 0) for shard, end in newest.items())
         if not page and not is_left:
-            self.refuse_unknown(query)
+            self._sources.refuse_unknown(query.workspace)
         if is_left and complete is not None:
             return LogPage(data=page, next=self.positions.cursor(complete), has_more=True)
         return LogPage(data=page, next=self.positions.complete_cursor(position), has_more=False)
-
-    def refuse_unknown(self, query: EventSelection) -> None:
-        """Raise a problem if the filter names a workspace that is not known."""
-        names = [status.workspace for status in self._sources.live.workspaces()]
-        refuse_unknown(query.workspace, names)
 
     async def _begin(self, query: EventsQuery) -> LogPosition:
         """Return the position behind which the page begins."""
@@ -189,23 +178,17 @@ def _about(event: Event) -> tuple[RunKind | None, Pipeline | None]:
     return None, None
 
 
-def events_view(sources: ViewSources) -> View:
-    return View(
-        name="events",
-        summary="The event log, oldest first, as CloudEvents.",
-        api="/api/v1/events",
-        query=EventsQuery,
-        answer=EventPage,
-        read=EventReader(sources).cloud_events,
-    )
+@view("events", "/api/v1/events", "The event log, oldest first, as CloudEvents.")
+async def events_view(sources: ViewSources, query: EventsQuery) -> EventPage:
+    page = await EventReader(sources).read(query)
+    data = [cloud_event(recorded) async for recorded in in_slices(page.data)]
+    return EventPage(data=data, next=page.next, has_more=page.has_more)
 
 
-def log_view(sources: ViewSources) -> View:
-    return View(
-        name="log",
-        summary="The event log as it is stored, for `alerts backtest`; its form may change.",
-        api="/api/v1/log",
-        query=EventsQuery,
-        answer=LogPage,
-        read=EventReader(sources).read,
-    )
+@view(
+    "log",
+    "/api/v1/log",
+    "The event log as it is stored, for `alerts backtest`; its form may change.",
+)
+async def log_view(sources: ViewSources, query: EventsQuery) -> LogPage:
+    return await EventReader(sources).read(query)

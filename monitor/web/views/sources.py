@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -14,12 +15,17 @@ from monitor.bus.shards import ClusterStatus
 from monitor.model.alert_texts import with_texts
 from monitor.model.alerts import Alert
 from monitor.model.clock import Clock
+from monitor.model.live_state import WorkspaceStatus
 from monitor.web.daemon_status import ReadDaemonStatus
 from monitor.web.health import Check, ClusterProblems
+from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.request_parsing import unknown
 from monitor.web.requests import AlertingRequests
 from monitor.web.settings import ServerSettings
 from monitor.web.shown_live_state import ShownLiveState
 from monitor.web.shown_shards import ShardDirectory
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +44,44 @@ class ViewSources:
     cluster: Callable[[], Awaitable[ClusterStatus | None]]
     cluster_problems: Callable[[], ClusterProblems]
     is_shared: bool  # other daemons may share the store
+    made: dict[Any, Any] = field(default_factory=dict, repr=False)  # by `shared`
+
+    def shared(self, make: Callable[[ViewSources], T]) -> T:
+        """Return what is made of these sources once, for all views and all who look."""
+        if make not in self.made:
+            self.made[make] = make(self)
+        found: T = self.made[make]
+        return found
 
     @property
     def live(self) -> ShownLiveState:
         """The live state of now; with one shard that shard's own."""
         return self.live_state()
+
+    @property
+    def workspace_names(self) -> list[str]:
+        """The workspaces that are followed, in the order of the configuration."""
+        return [status.workspace for status in self.live.workspaces()]
+
+    def refuse_unknown(
+        self, workspace: str | None, *, status: int = 400, also: Sequence[str] = ()
+    ) -> None:
+        """Raise a problem where a request names a workspace that is not known, nor one of ``also``.
+
+        For requests that found nothing: of a former workspace there may still be runs and alerts.
+        """
+        known = [*self.workspace_names, *also]
+        if workspace is not None and workspace not in known:
+            raise ProblemDetails(status, f"workspace: {unknown(workspace, known)}")
+
+    def workspaces(self, name: str | None) -> list[WorkspaceStatus]:
+        """Return the workspace of that name, or all of them.
+
+        Raises:
+            ProblemDetails: there is none of that name.
+        """
+        self.refuse_unknown(name)
+        return [status for status in self.live.workspaces() if name in (None, status.workspace)]
 
     def time_of(self, alert: Alert) -> datetime:
         """Return the present by the clock of what an alert is about."""

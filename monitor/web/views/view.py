@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, get_type_hints
 
 from markupsafe import Markup
 from msgspec import Struct
+
+from monitor.web.views.sources import ViewSources
+
+
+class NoParameters(Struct, frozen=True, kw_only=True):
+    """No parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +35,31 @@ class View:
     query: type[Struct]
     answer: type[Struct]
     read: Callable[[Any], Awaitable[Struct]]  # of ``query``, which a type cannot say here
+
+
+def view(
+    name: str, api: str, summary: str
+) -> Callable[[Callable[[ViewSources, Any], Awaitable[Struct]]], Callable[[ViewSources], View]]:
+    """Make a view of a function that reads it: of the sources, by a query of the type it names."""
+
+    def declare(
+        read: Callable[[ViewSources, Any], Awaitable[Struct]],
+    ) -> Callable[[ViewSources], View]:
+        _, query, answer = get_type_hints(read).values()
+
+        def made(sources: ViewSources) -> View:
+            return View(
+                name=name,
+                summary=summary,
+                api=api,
+                query=query,
+                answer=answer,
+                read=partial(read, sources),
+            )
+
+        return made
+
+    return declare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from monitor.web.http.request_parsing import unknown
 from monitor.web.views.alerts.alert_models import AlertView, alert_views
 from monitor.web.views.alerts.alert_words import AlertFact, facts_of
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View
+from monitor.web.views.view import view
 
 
 class AlertQuery(Struct, frozen=True, kw_only=True):
@@ -33,32 +33,33 @@ class AlertDetails(Struct, frozen=True, kw_only=True):
         return self.alert or self.ended[-1]
 
 
-class AlertDetailsReader:
-    """Reads one alert, by its fingerprint."""
+@view("alert", "/api/v1/alerts/{fingerprint}", "One alert: facts, evidence and earlier instances.")
+async def alert_view(sources: ViewSources, query: AlertQuery) -> AlertDetails:
+    alerting = sources.alerting
+    snapshot = alerting.snapshot()
+    now = find_alert(snapshot.alerts, query.fingerprint)
+    ended = alerting.ended(query.fingerprint)
+    if now is None and not ended:
+        raise no_alert(query.fingerprint, snapshot.alerts)
+    newest, *others = await alert_views(sources, [now or ended[-1], *ended])
+    return AlertDetails(
+        alert=newest if now is not None else None,
+        ended=tuple(others),
+        facts=facts_of(now or ended[-1]),
+    )
 
-    def __init__(self, sources: ViewSources) -> None:
-        self._sources = sources
 
-    async def read(self, query: AlertQuery) -> AlertDetails:
-        alerting = self._sources.alerting
-        snapshot = alerting.snapshot()
-        now = find_alert(snapshot.alerts, query.fingerprint)
-        ended = alerting.ended(query.fingerprint)
-        if now is None and not ended:
-            raise no_alert(query.fingerprint, snapshot.alerts)
-        newest, *others = await alert_views(self._sources, [now or ended[-1], *ended])
-        return AlertDetails(
-            alert=newest if now is not None else None,
-            ended=tuple(others),
-            facts=facts_of(now or ended[-1]),
-        )
-
-    async def explanation(self, query: AlertQuery) -> Explanation:
-        """Return why people were notified of it, or not."""
-        explanation = await self._sources.alerting.explain_alert(query.fingerprint)
-        if explanation is None:
-            raise no_alert(query.fingerprint, self._sources.alerting.snapshot().alerts)
-        return self._sources.as_read(explanation)
+@view(
+    "alert_explanation",
+    "/api/v1/alerts/{fingerprint}/explanation",
+    "Why people were notified of an alert, or not.",
+)
+async def alert_explanation_view(sources: ViewSources, query: AlertQuery) -> Explanation:
+    """Return why people were notified of it, or not."""
+    explanation = await sources.alerting.explain_alert(query.fingerprint)
+    if explanation is None:
+        raise no_alert(query.fingerprint, sources.alerting.snapshot().alerts)
+    return sources.as_read(explanation)
 
 
 def find_alert(alerts: tuple[Alert, ...], fingerprint: str) -> Alert | None:
@@ -69,25 +70,3 @@ def no_alert(fingerprint: str, alerts: tuple[Alert, ...]) -> ProblemDetails:
     """Return the problem that no alert has that fingerprint."""
     known = [alert.fingerprint for alert in alerts]
     return ProblemDetails(404, f"alert: {unknown(fingerprint, known)}")
-
-
-def alert_view_of(sources: ViewSources) -> View:
-    return View(
-        name="alert",
-        summary="One alert: facts, evidence and earlier instances.",
-        api="/api/v1/alerts/{fingerprint}",
-        query=AlertQuery,
-        answer=AlertDetails,
-        read=AlertDetailsReader(sources).read,
-    )
-
-
-def alert_explanation_view(sources: ViewSources) -> View:
-    return View(
-        name="alert_explanation",
-        summary="Why people were notified of an alert, or not.",
-        api="/api/v1/alerts/{fingerprint}/explanation",
-        query=AlertQuery,
-        answer=Explanation,
-        read=AlertDetailsReader(sources).explanation,
-    )

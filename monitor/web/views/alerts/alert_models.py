@@ -27,8 +27,8 @@ from monitor.web.views.alerts.alert_words import (
     web_address,
     what_of,
 )
+from monitor.web.views.runs.run_views import is_reason_read, reason_of_run
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view_models import is_reason_read, reason_of_run
 
 _AT_ONCE = 20  # alerts that are put into words
 

@@ -21,11 +21,11 @@ from monitor.model.alerts import (
 from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.web.http.cursors import cursor_behind, read_cursor
 from monitor.web.http.problems import ProblemDetails
-from monitor.web.http.request_parsing import refuse_unknown, unknown
+from monitor.web.http.request_parsing import unknown
 from monitor.web.views.alerts.alert_models import AlertView, alert_views
 from monitor.web.views.runs.run_list import since_of
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View
+from monitor.web.views.view import view
 
 _IN_A_SLICE = 500  # alerts that are only compared
 _LIST = "alerts by state"
@@ -77,67 +77,63 @@ class AlertList(Struct, frozen=True, kw_only=True):
     failing_rules: dict[str, str]  # the rules that cannot be evaluated, and why
 
 
-class AlertsReader:
-    """Reads the snapshot of alerting, and the index of ended alerts."""
+@view("alerts", "/api/v1/alerts", "Alerts: open ones, the worst first, then ended ones.")
+async def alerts_view(sources: ViewSources, query: AlertsQuery) -> AlertList:
+    snapshot = sources.alerting.snapshot()
+    since = since_of(query.since, now=sources.clock.now())
+    key = read_cursor(_LIST, query.cursor, AlertPlace)
+    shown = [] if key is not None and key.state == _ENDED else await _open(query, snapshot, key)
+    if len(shown) <= query.limit and query.state in (None, "resolved"):
+        shown += await _past(sources, query, key, since, query.limit + 1 - len(shown))
+    if not shown:
+        sources.refuse_unknown(query.workspace, also=[BRIDGE])
+        # A rule that was removed or renamed has past alerts.
+        _refuse_unknown_rule(query, snapshot)
+    page = shown[: query.limit]
+    now = sources.clock.now()
+    states = [alert.state async for alert in in_slices(snapshot.alerts, size=_IN_A_SLICE)]
+    return AlertList(
+        data=await alert_views(sources, page),
+        next=cursor_behind(_LIST, _key(page[-1])) if len(shown) > len(page) else None,
+        firing=states.count(AlertState.FIRING),
+        pending=states.count(AlertState.PENDING),
+        silences=sum(silence.starts_at <= now < silence.ends_at for silence in snapshot.silences),
+        rules=tuple(name for name, _ in snapshot.rules),
+        workspaces=tuple(sources.workspace_names),
+        failing_rules=snapshot.failing_rules,
+    )
 
-    def __init__(self, sources: ViewSources) -> None:
-        self._sources = sources
 
-    async def read(self, query: AlertsQuery) -> AlertList:
-        snapshot = self._sources.alerting.snapshot()
-        since = since_of(query.since, now=self._sources.clock.now())
-        key = read_cursor(_LIST, query.cursor, AlertPlace)
-        shown = [] if key is not None and key.state == _ENDED else await _open(query, snapshot, key)
-        if len(shown) <= query.limit and query.state in (None, "resolved"):
-            shown += await self._past(query, key, since, query.limit + 1 - len(shown))
-        if not shown:
-            refuse_unknown(query.workspace, [*self._workspaces(), BRIDGE])
-            # A rule that was removed or renamed has past alerts.
-            self._refuse_unknown_rule(query, snapshot)
-        page = shown[: query.limit]
-        now = self._sources.clock.now()
-        states = [alert.state async for alert in in_slices(snapshot.alerts, size=_IN_A_SLICE)]
-        return AlertList(
-            data=await alert_views(self._sources, page),
-            next=cursor_behind(_LIST, _key(page[-1])) if len(shown) > len(page) else None,
-            firing=states.count(AlertState.FIRING),
-            pending=states.count(AlertState.PENDING),
-            silences=sum(
-                silence.starts_at <= now < silence.ends_at for silence in snapshot.silences
-            ),
-            rules=tuple(name for name, _ in snapshot.rules),
-            workspaces=tuple(self._workspaces()),
-            failing_rules=snapshot.failing_rules,
-        )
+async def _past(
+    sources: ViewSources,
+    query: AlertsQuery,
+    key: AlertPlace | None,
+    since: datetime | None,
+    limit: int,
+) -> list[Alert]:
+    behind = (
+        PastPlace(key.at, key.fingerprint, key.starts_at)
+        if key is not None and key.state == _ENDED
+        else None
+    )
+    past = PastQuery(
+        workspace=query.workspace,
+        rule=query.rule,
+        severity=query.severity,
+        pipeline_named=query.pipeline,
+        since=since,
+        behind=behind,
+        limit=limit,
+    )
+    return list(await sources.alerting.past(past))
 
-    async def _past(
-        self, query: AlertsQuery, key: AlertPlace | None, since: datetime | None, limit: int
-    ) -> list[Alert]:
-        behind = (
-            PastPlace(key.at, key.fingerprint, key.starts_at)
-            if key is not None and key.state == _ENDED
-            else None
-        )
-        past = PastQuery(
-            workspace=query.workspace,
-            rule=query.rule,
-            severity=query.severity,
-            pipeline_named=query.pipeline,
-            since=since,
-            behind=behind,
-            limit=limit,
-        )
-        return list(await self._sources.alerting.past(past))
 
-    def _workspaces(self) -> list[str]:
-        return [status.workspace for status in self._sources.live.workspaces()]
-
-    def _refuse_unknown_rule(self, query: AlertsQuery, snapshot: AlertingSnapshot) -> None:
-        names = [name for name, _ in snapshot.rules]
-        if query.rule in (None, *names):
-            return
-        if query.rule not in {alert.name for alert in snapshot.alerts}:
-            raise ProblemDetails(400, f"rule: {unknown(str(query.rule), names)}")
+def _refuse_unknown_rule(query: AlertsQuery, snapshot: AlertingSnapshot) -> None:
+    names = [name for name, _ in snapshot.rules]
+    if query.rule in (None, *names):
+        return
+    if query.rule not in {alert.name for alert in snapshot.alerts}:
+        raise ProblemDetails(400, f"rule: {unknown(str(query.rule), names)}")
 
 
 async def _open(
@@ -188,14 +184,3 @@ def _rank(alert: Alert) -> _Rank:
 def _ranked(key: AlertPlace) -> _Rank:
     state, severity, at, fingerprint, starts_at = key
     return state, severity, -at.timestamp(), fingerprint, starts_at.timestamp()
-
-
-def alerts_view(sources: ViewSources) -> View:
-    return View(
-        name="alerts",
-        summary="Alerts: open ones, the worst first, then ended ones.",
-        api="/api/v1/alerts",
-        query=AlertsQuery,
-        answer=AlertList,
-        read=AlertsReader(sources).read,
-    )

@@ -11,7 +11,7 @@ from monitor.model.live_state import NamedPipeline
 from monitor.model.runs import PipelineKind, RunKey, RunKind
 from monitor.model.suggestions import did_you_mean
 from monitor.web.http.problems import ProblemDetails
-from monitor.web.http.request_parsing import SHOWN, one_line, refuse_unknown
+from monitor.web.http.request_parsing import SHOWN, one_line
 from monitor.web.views.sources import ViewSources
 
 _NEAREST = 3
@@ -53,7 +53,7 @@ class ExplainedNames:
         found = [*self._alerts(text), *_named(pipelines, text)]
         found += await self._runs(text, RunKind, names)
         if not found:
-            refuse_unknown(workspace, self._workspaces(None))
+            self._sources.refuse_unknown(workspace)
             alerts = [alert.fingerprint for alert in self._sources.alerting.snapshot().alerts]
             raise ProblemDetails(
                 404,
@@ -85,7 +85,7 @@ class ExplainedNames:
         found = [_thing(known) for known in pipelines if known.id == text]
         found = found or _named(pipelines, text)
         if not found:
-            refuse_unknown(workspace, self._workspaces(None))
+            self._sources.refuse_unknown(workspace)
             raise ProblemDetails(
                 404,
                 f"{kind} {_shown(text)} is not known: searched the ids and names of "
@@ -99,7 +99,7 @@ class ExplainedNames:
     ) -> ProblemDetails:
         """Return the problem that no such run is known, with one of another kind if there is."""
         if len(workspaces) == 1:
-            refuse_unknown(workspaces[0], self._workspaces(None))
+            self._sources.refuse_unknown(workspaces[0])
         others = await self._runs(text, RunKind, self._workspaces(None))
         there = f"; there is {', '.join(_clear_names(others))}" if others else ""
         path = f"{kind}/{text}" if len(workspaces) > 1 else f"{workspaces[0]}/{kind}/{text}"
@@ -113,7 +113,7 @@ class ExplainedNames:
     def _workspaces(self, workspace: str | None) -> list[str]:
         if workspace is not None:
             return [workspace]
-        return [status.workspace for status in self._sources.live.workspaces()]
+        return self._sources.workspace_names
 
     def _pipelines(self, workspace: str | None) -> list[NamedPipeline]:
         return [

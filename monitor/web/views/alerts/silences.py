@@ -19,7 +19,7 @@ from monitor.web.http.request_parsing import one_line
 from monitor.web.requests import AlertingRequests
 from monitor.web.views.alerts.alert_models import AlertView, SilenceView, alert_views, silence_view
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View
+from monitor.web.views.view import view
 
 # Between two matchers, and not within a name that contains commas.
 _BETWEEN = re.compile(r"[\r\n]+|,(?=\s*[A-Za-z_][A-Za-z0-9_]*\s*!?=)")
@@ -58,28 +58,25 @@ class SilencePreview(Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class SilencesReader:
-    """Reads the snapshot of alerting."""
+@view("silences", "/api/v1/silences", "Silences: who made them, why, and until when.")
+async def silences_view(sources: ViewSources, query: SilencesQuery) -> SilenceList:
+    snapshot, now = sources.alerting.snapshot(), sources.clock.now()
+    muted = await _muted_alerts(snapshot)
+    shown = [
+        silence_view(silence, now=now, mutes=muted[silence.id]) for silence in snapshot.silences
+    ]
+    fitting = [silence for silence in shown if query.state in (None, silence.state)]
+    return SilenceList(
+        data=tuple(
+            sorted(fitting, key=lambda silence: (silence.state == "expired", silence.ends_at))
+        ),
+        unnotified=why_nobody_is_notified(sources.alerting.outputs()),
+    )
 
-    def __init__(self, sources: ViewSources) -> None:
-        self._sources = sources
 
-    async def read(self, query: SilencesQuery) -> SilenceList:
-        snapshot, now = self._sources.alerting.snapshot(), self._sources.clock.now()
-        muted = await _muted_alerts(snapshot)
-        shown = [
-            silence_view(silence, now=now, mutes=muted[silence.id]) for silence in snapshot.silences
-        ]
-        fitting = [silence for silence in shown if query.state in (None, silence.state)]
-        return SilenceList(
-            data=tuple(
-                sorted(fitting, key=lambda silence: (silence.state == "expired", silence.ends_at))
-            ),
-            unnotified=why_nobody_is_notified(self._sources.alerting.outputs()),
-        )
-
-    async def preview(self, query: PreviewQuery) -> SilencePreview:
-        return await preview(self._sources, matchers_of(query.matcher), limit=query.limit)
+@view("silence_preview", "/api/v1/silences/preview", "The open alerts that a silence would mute.")
+async def silence_preview_view(sources: ViewSources, query: PreviewQuery) -> SilencePreview:
+    return await preview(sources, matchers_of(query.matcher), limit=query.limit)
 
 
 async def preview(sources: ViewSources, matchers: tuple[str, ...], *, limit: int) -> SilencePreview:
@@ -130,25 +127,3 @@ async def _muted_alerts(snapshot: AlertingSnapshot) -> Counter[str]:
                 by.removeprefix(_SILENCE) for by in alert.muted_by if by.startswith(_SILENCE)
             )
     return muted
-
-
-def silences_view(sources: ViewSources) -> View:
-    return View(
-        name="silences",
-        summary="Silences: who made them, why, and until when.",
-        api="/api/v1/silences",
-        query=SilencesQuery,
-        answer=SilenceList,
-        read=SilencesReader(sources).read,
-    )
-
-
-def silence_preview_view(sources: ViewSources) -> View:
-    return View(
-        name="silence_preview",
-        summary="The open alerts that a silence would mute.",
-        api="/api/v1/silences/preview",
-        query=PreviewQuery,
-        answer=SilencePreview,
-        read=SilencesReader(sources).preview,
-    )

@@ -17,7 +17,7 @@ from monitor.web.http.request_parsing import unknown
 from monitor.web.shown_shards import page_url
 from monitor.web.views.overview.status import Level
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View
+from monitor.web.views.view import view
 
 _NAMED = 3  # shards or daemons in a sentence
 _ALONE = "The store is a file: this daemon shares it with nobody"
@@ -90,56 +90,63 @@ class ClusterOverview(Struct, frozen=True, kw_only=True):
     hidden: int
 
 
-class ClusterReader:
-    """Reads the cluster from the store, and keeps the last answer for while it gives none."""
+class _LastAnswer:
+    """What the store said last, for while it gives no answer."""
 
-    def __init__(self, sources: ViewSources) -> None:
-        self._sources = sources
-        self._last: ClusterStatus | None = None
+    def __init__(self, _: ViewSources) -> None:
+        self.status: ClusterStatus | None = None
 
-    async def read(self, query: ClusterQuery) -> ClusterOverview:
-        away: str | None = None
-        try:
-            status = await self._sources.cluster()
-        except BusError as exc:
-            status, away = self._last, str(exc)
-        if status is None:
-            return _without_status(away)
-        self._last = status
-        ids = [daemon.id for daemon in status.daemons]
-        if query.holder is not None and query.holder not in ids:
-            raise ProblemDetails(400, f"holder: {unknown(query.holder, ids)}")
-        urls = {daemon.id: page_url(daemon.url) for daemon in status.daemons}
-        records = sorted(
-            (record for record in status.shards if query.holder in (None, record.holder)),
-            key=_worst_first,
-        )
-        level, sentence = _state(status, away)
-        takeovers = [record.taken_over_at for record in status.shards if record.taken_over_at]
-        return filled(
-            ClusterOverview,
-            status,
-            level=level,
-            sentence=sentence,
-            is_shared=True,
-            last_takeover_at=max(takeovers, default=None),
-            daemons=tuple(_daemon(daemon, status) for daemon in status.daemons),
-            shards=tuple(
-                self._shard(record, status, urls.get(record.holder or ""))
-                for record in records[: query.limit]
-            ),
-            hidden=max(0, len(records) - query.limit),
-        )
 
-    def _shard(self, record: ShardRecord, status: ClusterStatus, url: str | None) -> ShardView:
-        mirrored = self._sources.shards.mirrored(record.name)
-        return filled(
-            ShardView,
-            record,
-            holder_url=url,
-            is_here=record.holder == status.this,
-            as_of=None if mirrored is None else mirrored.read_at,
-        )
+@view(
+    "cluster",
+    "/api/v1/cluster",
+    "The daemons that share the store, and who holds which shard since when.",
+)
+async def cluster_view(sources: ViewSources, query: ClusterQuery) -> ClusterOverview:
+    last, away = sources.shared(_LastAnswer), None
+    try:
+        status = last.status = await sources.cluster()
+    except BusError as exc:
+        status, away = last.status, str(exc)
+    if status is None:
+        return _without_status(away)
+    ids = [daemon.id for daemon in status.daemons]
+    if query.holder is not None and query.holder not in ids:
+        raise ProblemDetails(400, f"holder: {unknown(query.holder, ids)}")
+    urls = {daemon.id: page_url(daemon.url) for daemon in status.daemons}
+    records = sorted(
+        (record for record in status.shards if query.holder in (None, record.holder)),
+        key=_worst_first,
+    )
+    level, sentence = _state(status, away)
+    takeovers = [record.taken_over_at for record in status.shards if record.taken_over_at]
+    return filled(
+        ClusterOverview,
+        status,
+        level=level,
+        sentence=sentence,
+        is_shared=True,
+        last_takeover_at=max(takeovers, default=None),
+        daemons=tuple(_daemon(daemon, status) for daemon in status.daemons),
+        shards=tuple(
+            _shard(sources, record, status, urls.get(record.holder or ""))
+            for record in records[: query.limit]
+        ),
+        hidden=max(0, len(records) - query.limit),
+    )
+
+
+def _shard(
+    sources: ViewSources, record: ShardRecord, status: ClusterStatus, url: str | None
+) -> ShardView:
+    mirrored = sources.shards.mirrored(record.name)
+    return filled(
+        ShardView,
+        record,
+        holder_url=url,
+        is_here=record.holder == status.this,
+        as_of=None if mirrored is None else mirrored.read_at,
+    )
 
 
 def without_holder(status: ClusterStatus) -> list[str]:
@@ -205,14 +212,3 @@ def _worst_first(record: ShardRecord) -> tuple[bool, int, str]:
 def _named(names: Sequence[str]) -> str:
     shown = ", ".join(names[:_NAMED])
     return f"{shown} and {len(names) - _NAMED:,} more" if len(names) > _NAMED else shown
-
-
-def cluster_view(sources: ViewSources) -> View:
-    return View(
-        name="cluster",
-        summary="The daemons that share the store, and who holds which shard since when.",
-        api="/api/v1/cluster",
-        query=ClusterQuery,
-        answer=ClusterOverview,
-        read=ClusterReader(sources).read,
-    )

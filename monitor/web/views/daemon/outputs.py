@@ -13,7 +13,7 @@ from monitor.model.shapes import filled
 from monitor.web.daemon_status import worst_outputs
 from monitor.web.shown_shards import ShownShard
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View
+from monitor.web.views.view import NoParameters, view
 
 _LETTERS = 3  # of each output
 _PARTS = {
@@ -24,10 +24,6 @@ _PARTS = {
 _NOT_STARTED = ConsumerStatus(
     consumer="", position=0, backlog=0, oldest_at=None, dead_letters=0, lost=0
 )
-
-
-class OutputsQuery(Struct, frozen=True, kw_only=True):
-    """No parameters."""
 
 
 class DeadLetterView(Struct, frozen=True, kw_only=True):
@@ -74,51 +70,51 @@ class OutputList(Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class OutputsReader:
-    """Reads the state of outputs from the daemon, their positions from the store."""
+@view(
+    "outputs",
+    "/api/v1/monitor/outputs",
+    "Where events go out, how far each output is behind, and its dead letters.",
+)
+async def outputs_view(sources: ViewSources, _: NoParameters) -> OutputList:
+    hosted = sources.shards.hosted()
+    outputs = worst_outputs(output for shard in hosted for output in shard.outputs())
+    consumers = added_up([found for shard in hosted for found in await _consumers(shard)])
+    views = [
+        await _view(sources, name, consumers, is_well=output.is_well, detail=output.detail)
+        for name, output in sorted(outputs.items())
+    ]
+    views += [
+        await _view(sources, name, consumers, is_well=True, detail=None, is_internal=True)
+        for name in sorted(consumers.keys() - outputs.keys())
+    ]
+    return OutputList(data=tuple(views))
 
-    def __init__(self, sources: ViewSources) -> None:
-        self._sources = sources
 
-    async def read(self, _: OutputsQuery) -> OutputList:
-        hosted = self._sources.shards.hosted()
-        outputs = worst_outputs(output for shard in hosted for output in shard.outputs())
-        consumers = added_up([found for shard in hosted for found in await _consumers(shard)])
-        views = [
-            await self._view(name, consumers, is_well=output.is_well, detail=output.detail)
-            for name, output in sorted(outputs.items())
-        ]
-        views += [
-            await self._view(name, consumers, is_well=True, detail=None, is_internal=True)
-            for name in sorted(consumers.keys() - outputs.keys())
-        ]
-        return OutputList(data=tuple(views))
-
-    async def _view(
-        self,
-        name: str,
-        consumers: Mapping[str, ConsumerStatus],
-        *,
-        is_well: bool,
-        detail: str | None,
-        is_internal: bool = False,
-    ) -> OutputView:
-        consumer = consumers.get(name)  # None before its first start
-        letters: list[DeadLetter] = []
-        if consumer is not None and consumer.dead_letters:
-            for shard in self._sources.shards.hosted():
-                letters += await shard.bus.dead_letters(name, limit=_LETTERS)
-            letters = sorted(letters, key=_refused_at, reverse=True)[:_LETTERS]
-        return filled(
-            OutputView,
-            consumer or _NOT_STARTED,
-            name=name,
-            in_words=_in_words(name) if is_internal else name,
-            is_internal=is_internal,
-            is_well=is_well,
-            detail=detail,
-            newest_dead_letters=tuple(map(_letter, letters)),
-        )
+async def _view(
+    sources: ViewSources,
+    name: str,
+    consumers: Mapping[str, ConsumerStatus],
+    *,
+    is_well: bool,
+    detail: str | None,
+    is_internal: bool = False,
+) -> OutputView:
+    consumer = consumers.get(name)  # None before its first start
+    letters: list[DeadLetter] = []
+    if consumer is not None and consumer.dead_letters:
+        for shard in sources.shards.hosted():
+            letters += await shard.bus.dead_letters(name, limit=_LETTERS)
+        letters = sorted(letters, key=_refused_at, reverse=True)[:_LETTERS]
+    return filled(
+        OutputView,
+        consumer or _NOT_STARTED,
+        name=name,
+        in_words=_in_words(name) if is_internal else name,
+        is_internal=is_internal,
+        is_well=is_well,
+        detail=detail,
+        newest_dead_letters=tuple(map(_letter, letters)),
+    )
 
 
 async def _consumers(shard: ShownShard) -> Sequence[ConsumerStatus]:
@@ -167,15 +163,4 @@ def _letter(letter: DeadLetter) -> DeadLetterView:
         workspace=key.workspace if key is not None else None,
         run_kind=key.kind if key is not None else None,
         run_id=key.id if key is not None else None,
-    )
-
-
-def outputs_view(sources: ViewSources) -> View:
-    return View(
-        name="outputs",
-        summary="Where events go out, how far each output is behind, and its dead letters.",
-        api="/api/v1/monitor/outputs",
-        query=OutputsQuery,
-        answer=OutputList,
-        read=OutputsReader(sources).read,
     )

@@ -9,12 +9,11 @@ from typing import Annotated, TypeVar
 
 from msgspec import Meta, Struct
 
-from monitor.model.live_state import PollStatus, WorkspaceStatus
+from monitor.model.live_state import PollStatus
 from monitor.model.shapes import filled
 from monitor.model.words import counted
-from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View
+from monitor.web.views.view import view
 
 T = TypeVar("T")
 
@@ -147,83 +146,84 @@ class CallbackList(Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class TrafficReader:
-    """Reads live state."""
-
-    def __init__(self, sources: ViewSources) -> None:
-        self._sources = sources
-
-    async def budgets(self, query: TrafficQuery) -> BudgetList:
-        views = [
-            filled(
-                BudgetView,
-                budget,
-                workspace=status.workspace,
-                # Our own is filled again all the time; only a quota comes to an end.
-                is_low=budget.scope != _OWN and budget.remaining <= _LOW * budget.limit,
-            )
-            for status in self._workspaces(query)
-            for budget in status.budgets
-        ]
-        views.sort(key=lambda view: (not view.starved, view.remaining / max(view.limit, 1)))
-        data, hidden = _cut(views, query.limit)
-        return BudgetList(data=data, hidden=hidden, elsewhere=self._elsewhere(query))
-
-    async def polls(self, query: TrafficQuery) -> PollList:
-        names = {status.workspace for status in self._workspaces(query)}
-        now = self._sources.clock.monotonic()
-        views = [
-            _poll(poll, now=now) for poll in self._sources.live.polls() if poll.workspace in names
-        ]
-        views.sort(
-            key=lambda view: (not view.is_overdue, not view.is_failing, view.workspace, view.poll)
+@view("budgets", "/api/v1/monitor/budgets", "Requests that may still be sent to each workspace.")
+async def budgets_view(sources: ViewSources, query: TrafficQuery) -> BudgetList:
+    views = [
+        filled(
+            BudgetView,
+            budget,
+            workspace=status.workspace,
+            # Our own is filled again all the time; only a quota comes to an end.
+            is_low=budget.scope != _OWN and budget.remaining <= _LOW * budget.limit,
         )
-        data, hidden = _cut(views, query.limit)
-        return PollList(
-            data=data,
-            hidden=hidden,
-            overdue=sum(view.is_overdue for view in views),
-            failing=sum(view.is_failing for view in views),
-            elsewhere=self._elsewhere(query),
+        for status in sources.workspaces(query.workspace)
+        for budget in status.budgets
+    ]
+    views.sort(key=lambda view: (not view.starved, view.remaining / max(view.limit, 1)))
+    data, hidden = _cut(views, query.limit)
+    return BudgetList(data=data, hidden=hidden, elsewhere=_elsewhere(sources, query))
+
+
+@view(
+    "polls",
+    "/api/v1/monitor/polls",
+    "What is read from each workspace, and when that last succeeded.",
+)
+async def polls_view(sources: ViewSources, query: TrafficQuery) -> PollList:
+    names = {status.workspace for status in sources.workspaces(query.workspace)}
+    now = sources.clock.monotonic()
+    views = [_poll(poll, now=now) for poll in sources.live.polls() if poll.workspace in names]
+    views.sort(
+        key=lambda view: (not view.is_overdue, not view.is_failing, view.workspace, view.poll)
+    )
+    data, hidden = _cut(views, query.limit)
+    return PollList(
+        data=data,
+        hidden=hidden,
+        overdue=sum(view.is_overdue for view in views),
+        failing=sum(view.is_failing for view in views),
+        elsewhere=_elsewhere(sources, query),
+    )
+
+
+@view(
+    "callbacks",
+    "/api/v1/monitor/callbacks",
+    "Callbacks of each workspace: the last one, missed ones, webhook tasks.",
+)
+async def callbacks_view(sources: ViewSources, query: TrafficQuery) -> CallbackList:
+    statuses = sources.workspaces(query.workspace)
+    inbox: Counter[str] = Counter()
+    for shard in sources.shards.hosted():
+        inbox.update((await shard.bus.status()).inbox)
+    views = [
+        filled(
+            CallbacksView,
+            status,
+            waiting=inbox.get(status.workspace, 0),
+            tasks=status.webhook_tasks,
         )
+        for status in statuses
+        if status.webhook_tasks or status.last_callback_at or inbox.get(status.workspace)
+    ]
+    views.sort(key=lambda view: (-view.callbacks_missed, view.workspace))
+    data, hidden = _cut(views, query.limit)
+    return CallbackList(data=data, hidden=hidden, elsewhere=_elsewhere(sources, query))
 
-    async def callbacks(self, query: TrafficQuery) -> CallbackList:
-        statuses = self._workspaces(query)
-        inbox: Counter[str] = Counter()
-        for shard in self._sources.shards.hosted():
-            inbox.update((await shard.bus.status()).inbox)
-        views = [
-            filled(
-                CallbacksView,
-                status,
-                waiting=inbox.get(status.workspace, 0),
-                tasks=status.webhook_tasks,
-            )
-            for status in statuses
-            if status.webhook_tasks or status.last_callback_at or inbox.get(status.workspace)
-        ]
-        views.sort(key=lambda view: (-view.callbacks_missed, view.workspace))
-        data, hidden = _cut(views, query.limit)
-        return CallbackList(data=data, hidden=hidden, elsewhere=self._elsewhere(query))
 
-    def _elsewhere(self, query: TrafficQuery) -> str | None:
-        """Return which of these workspaces other daemons hold, and where to look."""
-        mirrored = [shard for shard in self._sources.shards.all() if shard.mirrored is not None]
-        names = [status.workspace for shard in mirrored for status in shard.live.workspaces()]
-        if query.workspace is None:
-            count = f"{counted(len(names), 'workspace')} of other daemons: only their pages show it"
-            return count if names else None
-        found = self._sources.shards.mirrored_of(query.workspace)
-        if found is None:
-            return None
-        where = f" ({found.url})" if found.url is not None else ""
-        holder = f"{found.holder}{where}, and only its page shows this"
-        return f"{query.workspace} is held by {holder if found.holder else 'nobody'}"
-
-    def _workspaces(self, query: TrafficQuery) -> list[WorkspaceStatus]:
-        statuses = self._sources.live.workspaces()
-        refuse_unknown(query.workspace, [status.workspace for status in statuses])
-        return [status for status in statuses if query.workspace in (None, status.workspace)]
+def _elsewhere(sources: ViewSources, query: TrafficQuery) -> str | None:
+    """Return which of these workspaces other daemons hold, and where to look."""
+    mirrored = [shard for shard in sources.shards.all() if shard.mirrored is not None]
+    names = [status.workspace for shard in mirrored for status in shard.live.workspaces()]
+    if query.workspace is None:
+        count = f"{counted(len(names), 'workspace')} of other daemons: only their pages show it"
+        return count if names else None
+    found = sources.shards.mirrored_of(query.workspace)
+    if found is None:
+        return None
+    where = f" ({found.url})" if found.url is not None else ""
+    holder = f"{found.holder}{where}, and only its page shows this"
+    return f"{query.workspace} is held by {holder if found.holder else 'nobody'}"
 
 
 def _cut(views: Sequence[T], limit: int) -> tuple[tuple[T, ...], int]:
@@ -238,37 +238,4 @@ def _poll(poll: PollStatus, *, now: float) -> PollView:
         outcome_in_words=_OUTCOMES.get(poll.last_outcome, poll.last_outcome.replace("_", " ")),
         is_overdue=poll.is_overdue(now),
         is_failing=poll.last_outcome not in _WELL,
-    )
-
-
-def budgets_view(sources: ViewSources) -> View:
-    return View(
-        name="budgets",
-        summary="Requests that may still be sent to each workspace.",
-        api="/api/v1/monitor/budgets",
-        query=TrafficQuery,
-        answer=BudgetList,
-        read=TrafficReader(sources).budgets,
-    )
-
-
-def polls_view(sources: ViewSources) -> View:
-    return View(
-        name="polls",
-        summary="What is read from each workspace, and when that last succeeded.",
-        api="/api/v1/monitor/polls",
-        query=TrafficQuery,
-        answer=PollList,
-        read=TrafficReader(sources).polls,
-    )
-
-
-def callbacks_view(sources: ViewSources) -> View:
-    return View(
-        name="callbacks",
-        summary="Callbacks of each workspace: the last one, missed ones, webhook tasks.",
-        api="/api/v1/monitor/callbacks",
-        query=TrafficQuery,
-        answer=CallbackList,
-        read=TrafficReader(sources).callbacks,
     )

@@ -13,23 +13,20 @@ from monitor.alerting.explain.never_shown import why_no_progress
 from monitor.catalogue.capabilities import Capability
 from monitor.model.inventory import Figures, Inventory
 from monitor.model.live_state import (
+    Authentication,
     ClockSetBack,
     DoubtedList,
+    HistoryRead,
+    TokenStatus,
     UnreadableRun,
     WorkspaceStatus,
 )
 from monitor.model.runs import PipelineKind
+from monitor.model.shapes import filled
 from monitor.model.slices import in_slices
-from monitor.web.http.problems import ProblemDetails
-from monitor.web.http.request_parsing import unknown
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View
-from monitor.web.views.view_models import WorkspaceView, workspace_view
-from monitor.web.views.watching import (
-    unlisted,
-    unwatched,
-    without_progress,
-)
+from monitor.web.views.view import NoParameters, view
+from monitor.web.views.watching import Unwatched, unlisted, unwatched, without_progress
 
 # What each is good for, for people.
 _CAPABILITIES = {
@@ -54,14 +51,42 @@ _CAPABILITIES = {
 }
 
 
-class WorkspacesQuery(Struct, frozen=True, kw_only=True):
-    """No parameters."""
-
-
 class WorkspaceQuery(Struct, frozen=True, kw_only=True):
     """One workspace, by its name."""
 
     workspace: str
+
+
+class WorkspaceView(Struct, frozen=True, kw_only=True):
+    """One workspace. Instants are ours, but for ``followed_since`` and ``history``."""
+
+    workspace: str
+    reachability: str
+    since: datetime | None
+    known_at: datetime | None
+    reason: str | None
+    edition: str | None
+    edition_reason: str | None
+    capabilities: tuple[str, ...]
+    clock_skew_seconds: float | None
+    followed_since: datetime | None
+    history: HistoryRead | None  # of this life: how far back runs are known; workspace time
+    reading: tuple[str, ...]  # what is read for the first time and not known yet
+    authentication: Authentication | None  # None: its holder shows it
+    refreshed_token: TokenStatus | None  # of a pair that this daemon refreshes; never a token
+    active_runs: int
+    webhook_tasks: dict[str, int]
+    callbacks_missed: int
+    schedules_watched: int  # those that the token can see; others are not guessed
+    schedules_of: str | None  # their owner
+    # Kinds of runs, and "schedules", of which nothing new is seen now; "unlisted_" and a kind of
+    # which no list shows some; "progress_of_job_group".
+    unwatched: tuple[str, ...]
+    unwatched_because: tuple[Unwatched, ...]  # the same, each with the reason
+    is_here: bool  # False: another daemon holds it, or nobody; shown as it is stored
+    holder: str | None  # id of that daemon
+    holder_url: str | None  # of its page, which alone shows polls and budgets
+    as_of: datetime | None  # when it was read from the store; None: it is not
 
 
 class WorkspaceList(Struct, frozen=True, kw_only=True):
@@ -115,71 +140,83 @@ class _Active(Struct, kw_only=True):
     without_progress: dict[str, str] = {}  # by id, with the reason
 
 
-class WorkspacesReader:
-    """Reads live state."""
+@view("workspaces", "/api/v1/workspaces", "The workspaces, and whether they answer.")
+async def workspaces_view(sources: ViewSources, _: NoParameters) -> WorkspaceList:
+    statuses = sources.live.workspaces()
+    active = await _active_in(sources, statuses)
+    return WorkspaceList(data=tuple(_view(sources, status, active) for status in statuses))
 
-    def __init__(self, sources: ViewSources) -> None:
-        self._sources = sources
 
-    async def list(self, _: WorkspacesQuery) -> WorkspaceList:
-        statuses = self._sources.live.workspaces()
-        active = await self._active_in(statuses)
-        return WorkspaceList(data=tuple(self._view(status, active) for status in statuses))
+@view(
+    "workspace",
+    "/api/v1/workspaces/{workspace}",
+    "One workspace: edition, capabilities, what is not watched and why, inventory.",
+)
+async def workspace_details_view(sources: ViewSources, query: WorkspaceQuery) -> WorkspaceDetails:
+    sources.refuse_unknown(query.workspace, status=404)
+    (status,) = sources.workspaces(query.workspace)
+    active = await _active_in(sources, [status], query.workspace)
+    kinds: Counter[PipelineKind] = Counter()
+    async for pipeline in in_slices(sources.live.pipelines()):
+        kinds[pipeline.kind] += pipeline.workspace == query.workspace
+    inventory, now = status.inventory, sources.clock.now()
+    return WorkspaceDetails(
+        **msgspec.structs.asdict(_view(sources, status, active)),
+        capabilities_in_words=_capabilities(status),
+        doubted=status.doubted,
+        unreadable=status.unreadable,
+        clock_set_back=status.clock_set_back,
+        is_remembered=status.is_remembered,
+        flows=kinds[PipelineKind.FLOW],
+        plans=kinds[PipelineKind.PLAN],
+        tokens=_tokens(inventory, now),
+        objects=_valid(inventory.objects, now),
+        usage=_valid(inventory.usage, now),
+        connections={
+            connection.name: connection.is_up
+            for connection in inventory.connections
+            if connection.until > now
+        },
+    )
 
-    async def details(self, query: WorkspaceQuery) -> WorkspaceDetails:
-        status = self._sources.live.workspace(query.workspace)
-        if status is None:
-            names = [status.workspace for status in self._sources.live.workspaces()]
-            raise ProblemDetails(404, f"workspace: {unknown(query.workspace, names)}")
-        active = await self._active_in([status], query.workspace)
-        kinds: Counter[PipelineKind] = Counter()
-        async for pipeline in in_slices(self._sources.live.pipelines()):
-            kinds[pipeline.kind] += pipeline.workspace == query.workspace
-        inventory, now = status.inventory, self._sources.clock.now()
-        return WorkspaceDetails(
-            **msgspec.structs.asdict(self._view(status, active)),
-            capabilities_in_words=_capabilities(status),
-            doubted=status.doubted,
-            unreadable=status.unreadable,
-            clock_set_back=status.clock_set_back,
-            is_remembered=status.is_remembered,
-            flows=kinds[PipelineKind.FLOW],
-            plans=kinds[PipelineKind.PLAN],
-            tokens=_tokens(inventory, now),
-            objects=_valid(inventory.objects, now),
-            usage=_valid(inventory.usage, now),
-            connections={
-                connection.name: connection.is_up
-                for connection in inventory.connections
-                if connection.until > now
-            },
-        )
 
-    async def _active_in(
-        self, statuses: Iterable[WorkspaceStatus], workspace: str | None = None
-    ) -> Mapping[str, _Active]:
-        """Return what is active in each of these workspaces; ``workspace``: only there."""
-        found = {status.workspace: _Active(status=status) for status in statuses}
-        async for active in in_slices(self._sources.live.active_runs(workspace)):
-            if (own := found.get(active.run.key.workspace)) is not None:
-                own.runs += 1
-                if (why := why_no_progress(active.run, own.status)) is not None:
-                    own.without_progress[active.run.key.id] = why
-        return found
+async def _active_in(
+    sources: ViewSources, statuses: Iterable[WorkspaceStatus], workspace: str | None = None
+) -> Mapping[str, _Active]:
+    """Return what is active in each of these workspaces; ``workspace``: only there."""
+    found = {status.workspace: _Active(status=status) for status in statuses}
+    async for active in in_slices(sources.live.active_runs(workspace)):
+        if (own := found.get(active.run.key.workspace)) is not None:
+            own.runs += 1
+            if (why := why_no_progress(active.run, own.status)) is not None:
+                own.without_progress[active.run.key.id] = why
+    return found
 
-    def _view(self, status: WorkspaceStatus, active: Mapping[str, _Active]) -> WorkspaceView:
-        own = active[status.workspace]
-        return workspace_view(
-            status,
-            active_runs=own.runs,
-            unwatched=(
-                *unwatched(self._sources.live, status),
-                *unlisted(status),
-                *without_progress(own.without_progress),
-            ),
-            reading=self._sources.live.first_reads(status.workspace),
-            mirrored=self._sources.shards.mirrored_of(status.workspace),
-        )
+
+def _view(
+    sources: ViewSources, status: WorkspaceStatus, active: Mapping[str, _Active]
+) -> WorkspaceView:
+    own, mirrored = active[status.workspace], sources.shards.mirrored_of(status.workspace)
+    found = (
+        *unwatched(sources.live, status),
+        *unlisted(status),
+        *without_progress(own.without_progress),
+    )
+    return filled(
+        WorkspaceView,
+        status,
+        capabilities=tuple(sorted(status.capabilities)),
+        reading=sources.live.first_reads(status.workspace),
+        refreshed_token=status.token,
+        active_runs=own.runs,
+        schedules_watched=len(status.schedules),
+        unwatched=tuple(known.what for known in found),
+        unwatched_because=found,
+        is_here=mirrored is None,
+        holder=None if mirrored is None else mirrored.holder,
+        holder_url=None if mirrored is None else mirrored.url,
+        as_of=None if mirrored is None else mirrored.read_at,
+    )
 
 
 def _capabilities(status: WorkspaceStatus) -> tuple[CapabilityView, ...]:
@@ -212,25 +249,3 @@ def _tokens(inventory: Inventory, now: datetime) -> tuple[TokenView, ...]:
 def _valid(figures: Figures | None, now: datetime) -> dict[str, float]:
     """Return figures that still count; none of those that were read too long ago."""
     return figures.values if figures is not None and figures.until > now else {}
-
-
-def workspaces_view(sources: ViewSources) -> View:
-    return View(
-        name="workspaces",
-        summary="The workspaces, and whether they answer.",
-        api="/api/v1/workspaces",
-        query=WorkspacesQuery,
-        answer=WorkspaceList,
-        read=WorkspacesReader(sources).list,
-    )
-
-
-def workspace_details_view(sources: ViewSources) -> View:
-    return View(
-        name="workspace",
-        summary="One workspace: edition, capabilities, what is not watched and why, inventory.",
-        api="/api/v1/workspaces/{workspace}",
-        query=WorkspaceQuery,
-        answer=WorkspaceDetails,
-        read=WorkspacesReader(sources).details,
-    )

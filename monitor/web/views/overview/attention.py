@@ -12,13 +12,12 @@ from msgspec import Meta, Struct
 
 from monitor.model.alerts import BRIDGE, Alert, AlertState, Severity
 from monitor.model.runs import PipelineKind
-from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views.alerts import alert_words
 from monitor.web.views.alerts.alert_models import AlertView, alert_views
 from monitor.web.views.overview.pipeline_rows import is_firing
 from monitor.web.views.overview.recent_overview import RecentOverview, computed
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View
+from monitor.web.views.view import view
 
 _PENDING = 20
 _BADNESS: Mapping[Severity, int] = MappingProxyType(
@@ -60,40 +59,32 @@ class Attention(Struct, frozen=True, kw_only=True):
     rules: int  # at work
 
 
-class AttentionReader:
-    """Groups the open alerts of now, so that whoever acknowledges one sees that at once."""
-
-    def __init__(self, sources: ViewSources, recent: RecentOverview) -> None:
-        self._sources = sources
-        self._recent = recent
-
-    async def read(self, query: AttentionQuery) -> Attention:
-        overview = await self._recent.get()
-        live, snapshot = self._sources.live, self._sources.alerting.snapshot()
-        if query.workspace not in (None, BRIDGE):
-            refuse_unknown(query.workspace, [status.workspace for status in live.workspaces()])
-        groups, pending = await computed(len(snapshot.alerts), _open_alerts, snapshot.alerts)
-        if query.workspace is not None:
-            groups = [group for group in groups if group[0].workspace == query.workspace]
-            pending = [alert for alert in pending if alert.workspace == query.workspace]
-        end = query.skip + query.groups
-        shown = groups[query.skip : end]
-        views = {
-            view.fingerprint: view
-            for view in await alert_views(
-                self._sources, [*itertools.chain(*shown), *pending[:_PENDING]]
-            )
-        }
-        return Attention(
-            data=tuple(_group(group, views) for group in shown),
-            next=end if end < len(groups) else None,
-            total=len(groups),
-            firing=sum(map(len, groups)),
-            pending=len(pending),
-            unreported=overview.unreported,
-            pending_alerts=tuple(views[alert.fingerprint] for alert in pending[:_PENDING]),
-            rules=len(snapshot.rules),
-        )
+@view("attention", "/api/v1/attention", "Open alerts by pipeline, the worst first.")
+async def attention_view(sources: ViewSources, query: AttentionQuery) -> Attention:
+    overview = await sources.shared(RecentOverview).get()
+    snapshot = sources.alerting.snapshot()
+    if query.workspace not in (None, BRIDGE):
+        sources.refuse_unknown(query.workspace)
+    groups, pending = await computed(len(snapshot.alerts), _open_alerts, snapshot.alerts)
+    if query.workspace is not None:
+        groups = [group for group in groups if group[0].workspace == query.workspace]
+        pending = [alert for alert in pending if alert.workspace == query.workspace]
+    end = query.skip + query.groups
+    shown = groups[query.skip : end]
+    views = {
+        view.fingerprint: view
+        for view in await alert_views(sources, [*itertools.chain(*shown), *pending[:_PENDING]])
+    }
+    return Attention(
+        data=tuple(_group(group, views) for group in shown),
+        next=end if end < len(groups) else None,
+        total=len(groups),
+        firing=sum(map(len, groups)),
+        pending=len(pending),
+        unreported=overview.unreported,
+        pending_alerts=tuple(views[alert.fingerprint] for alert in pending[:_PENDING]),
+        rules=len(snapshot.rules),
+    )
 
 
 def _group(alerts: Sequence[Alert], views: Mapping[str, AlertView]) -> AttentionGroup:
@@ -134,14 +125,3 @@ def _is_quiet(alert: Alert) -> bool:
 
 def _worst_first(alert: Alert) -> tuple[bool, int, float]:
     return _is_quiet(alert), _BADNESS[alert.severity], -alert.starts_at.timestamp()
-
-
-def attention_view(sources: ViewSources, recent: RecentOverview) -> View:
-    return View(
-        name="attention",
-        summary="Open alerts by pipeline, the worst first.",
-        api="/api/v1/attention",
-        query=AttentionQuery,
-        answer=Attention,
-        read=AttentionReader(sources, recent).read,
-    )

@@ -9,7 +9,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from monitor.alerting.rules.rule_settings import RuleKind
@@ -22,7 +21,7 @@ from monitor.model.live_state import (
     unshared_pipelines,
 )
 from monitor.model.overall_health import overall_health
-from monitor.model.runs import PipelineKind, RunKey, RunKind, RunState
+from monitor.model.runs import RUN_KINDS, PipelineKind, RunKey, RunKind, RunState
 from monitor.web.views.overview.pipeline_rows import (
     PipelineCondition,
     PipelineKey,
@@ -32,19 +31,13 @@ from monitor.web.views.overview.pipeline_rows import (
     key_of_alert,
     state_of,
 )
-from monitor.web.views.view_models import is_unconfirmed
+from monitor.web.views.runs.run_views import is_unconfirmed
 
 K = TypeVar("K")
 T = TypeVar("T")
 
 _MOST_CHOICES = 100
 _NONE: frozenset[str] = frozenset()
-_RUN_KINDS: Mapping[PipelineKind, tuple[RunKind, ...]] = MappingProxyType(
-    {
-        PipelineKind.FLOW: (RunKind.FLOW_RUN, RunKind.JOB_GROUP),
-        PipelineKind.PLAN: (RunKind.PLAN_RUN,),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +187,7 @@ class _RowBuilder:
         """Return when a pipeline is to start next, and how often it did not although it should."""
         workspace, kind, pipeline_id = key
         alerting, status = self._known.alerting, self._known.workspaces[workspace]
-        of_kinds = [(workspace, run_kind, pipeline_id) for run_kind in _RUN_KINDS[kind]]
+        of_kinds = [(workspace, run_kind, pipeline_id) for run_kind in RUN_KINDS[kind]]
         now = status.time_there(self._known.now)
         starts = [alerting.expected_start(of, now=now) for of in of_kinds]
         return (

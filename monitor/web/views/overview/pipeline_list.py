@@ -16,7 +16,6 @@ from monitor.model.live_state import Reachability
 from monitor.model.runs import PipelineKind, RunKind, Status
 from monitor.model.shapes import filled
 from monitor.web.http.cursors import cursor_behind, read_cursor
-from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views.overview.missed_starts import MissedStart, MissedStarts
 from monitor.web.views.overview.overview import Overview
 from monitor.web.views.overview.pipeline_rows import (
@@ -34,7 +33,7 @@ from monitor.web.views.overview.run_strips import (
     usual_seconds,
 )
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View
+from monitor.web.views.view import view
 
 _MOST_SELECTED = 32  # answers to filters
 _CELLS = 45
@@ -154,80 +153,72 @@ class PipelineList(Struct, frozen=True, kw_only=True):
     folders: tuple[str, ...]
 
 
-class PipelinesReader:
-    """Filters and sorts the overview, and reads from the store the runs of the page's rows only."""
+@view("pipelines", "/api/v1/pipelines", "Pipelines with their state and their newest runs.")
+async def pipelines_view(sources: ViewSources, query: PipelinesQuery) -> PipelineList:
+    overview = await sources.shared(RecentOverview).get()
+    sources.refuse_unknown(query.workspace)
+    order = f"pipelines by {query.sort}"
+    behind = read_cursor(order, query.cursor, tuple[float, str, str, str, str])
+    rows = await _selected(overview, query)
+    key = partial(order_key, query.sort)
+    start = 0 if behind is None else bisect_right(rows, behind, key=key)
+    shown = rows[start : start + query.limit]
+    return PipelineList(
+        data=await _summaries(sources, shown, query, overview),
+        next=cursor_behind(order, key(shown[-1])) if start + query.limit < len(rows) else None,
+        total=len(rows),
+        states=_states(overview),
+        workspaces=tuple(sources.workspace_names),
+        owners=overview.owners,
+        folders=overview.folders,
+    )
 
-    def __init__(self, sources: ViewSources, recent: RecentOverview) -> None:
-        self._sources = sources
-        self._recent = recent
-        self._missed_starts = MissedStarts(sources)
 
-    async def read(self, query: PipelinesQuery) -> PipelineList:
-        overview = await self._recent.get()
-        names = tuple(status.workspace for status in self._sources.live.workspaces())
-        if query.workspace is not None:
-            refuse_unknown(query.workspace, names)
-        order = f"pipelines by {query.sort}"
-        behind = read_cursor(order, query.cursor, tuple[float, str, str, str, str])
-        rows = await _selected(overview, query)
-        key = partial(order_key, query.sort)
-        start = 0 if behind is None else bisect_right(rows, behind, key=key)
-        shown = rows[start : start + query.limit]
-        return PipelineList(
-            data=await self._summaries(shown, query, overview),
-            next=cursor_behind(order, key(shown[-1])) if start + query.limit < len(rows) else None,
-            total=len(rows),
-            states=_states(overview),
-            workspaces=names,
-            owners=overview.owners,
-            folders=overview.folders,
-        )
+async def _summaries(
+    sources: ViewSources, rows: Sequence[PipelineRow], query: PipelinesQuery, overview: Overview
+) -> tuple[PipelineSummary, ...]:
+    opened = [row for row in rows if query.open == "/".join(row.key)]
+    wanted = {*(map(_runs_of, rows) if query.cells else ()), *map(_job_groups_of, opened)}
+    strips = await strips_of(wanted, overview, stored=sources.runs)
+    missed = await sources.shared(MissedStarts).get(rows)
+    gaps = {name: _gaps(sources, name) for name in {row.key[0] for row in rows}}
 
-    async def _summaries(
-        self, rows: Sequence[PipelineRow], query: PipelinesQuery, overview: Overview
-    ) -> tuple[PipelineSummary, ...]:
-        opened = [row for row in rows if query.open == "/".join(row.key)]
-        wanted = {*(map(_runs_of, rows) if query.cells else ()), *map(_job_groups_of, opened)}
-        strips = await strips_of(wanted, overview, stored=self._sources.runs)
-        missed = await self._missed_starts.get(rows)
-        gaps = {name: self._gaps(name) for name in {row.key[0] for row in rows}}
-
-        def summaries() -> tuple[PipelineSummary, ...]:
-            return tuple(
-                [
-                    _summary(
-                        row,
-                        strips[_runs_of(row)][-query.cells :] if query.cells else (),
-                        missed=missed[row.key],
-                        gaps=gaps[row.key[0]],
-                        parts=_parts(row, strips[_job_groups_of(row)]) if row in opened else (),
-                    )
-                    for row in rows
-                ]
-            )
-
-        return await computed(ITEMS_OF_A_STRIP * len(rows), summaries)
-
-    def _gaps(self, workspace: str) -> tuple[SightGap, ...]:
-        """Return the times of the last week in which nobody could see a workspace."""
-        live, now = self._sources.live, self._sources.clock.now()
-        status = live.workspace(workspace)
-        if status is None:
-            return ()
-        skew = status.time_there(now) - now
-        stretches = live.reachability_history(
-            workspace, now=now, stale_after_seconds=self._sources.settings.stale_after_seconds
-        )
+    def summaries() -> tuple[PipelineSummary, ...]:
         return tuple(
-            SightGap(
-                since=stretch.since + skew,
-                until=stretch.until + skew if stretch.until < now else None,
-                why=stretch.reason or _WHY_NOT_SEEN[stretch.reachability],
-            )
-            for stretch in stretches
-            if stretch.reachability in _WHY_NOT_SEEN
-            and stretch.until - stretch.since >= _SHORTEST_GAP
+            [
+                _summary(
+                    row,
+                    strips[_runs_of(row)][-query.cells :] if query.cells else (),
+                    missed=missed[row.key],
+                    gaps=gaps[row.key[0]],
+                    parts=_parts(row, strips[_job_groups_of(row)]) if row in opened else (),
+                )
+                for row in rows
+            ]
         )
+
+    return await computed(ITEMS_OF_A_STRIP * len(rows), summaries)
+
+
+def _gaps(sources: ViewSources, workspace: str) -> tuple[SightGap, ...]:
+    """Return the times of the last week in which nobody could see a workspace."""
+    live, now = sources.live, sources.clock.now()
+    status = live.workspace(workspace)
+    if status is None:
+        return ()
+    skew = status.time_there(now) - now
+    stretches = live.reachability_history(
+        workspace, now=now, stale_after_seconds=sources.settings.stale_after_seconds
+    )
+    return tuple(
+        SightGap(
+            since=stretch.since + skew,
+            until=stretch.until + skew if stretch.until < now else None,
+            why=stretch.reason or _WHY_NOT_SEEN[stretch.reachability],
+        )
+        for stretch in stretches
+        if stretch.reachability in _WHY_NOT_SEEN and stretch.until - stretch.since >= _SHORTEST_GAP
+    )
 
 
 def _summary(
@@ -344,14 +335,3 @@ def _runs_of(row: PipelineRow) -> PipelineOfKind:
 def _job_groups_of(row: PipelineRow) -> PipelineOfKind:
     workspace, _, pipeline_id = row.key
     return workspace, RunKind.JOB_GROUP, pipeline_id
-
-
-def pipelines_view(sources: ViewSources, recent: RecentOverview) -> View:
-    return View(
-        name="pipelines",
-        summary="Pipelines with their state and their newest runs.",
-        api="/api/v1/pipelines",
-        query=PipelinesQuery,
-        answer=PipelineList,
-        read=PipelinesReader(sources, recent).read,
-    )

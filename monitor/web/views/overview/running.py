@@ -11,15 +11,13 @@ from msgspec import Meta, Struct
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.runs import PipelineKind, RunState
 from monitor.model.shapes import filled
-from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views.overview.overview import ActiveRoot, Overview
 from monitor.web.views.overview.pipeline_rows import RunCell
 from monitor.web.views.overview.recent_overview import RecentOverview, computed
 from monitor.web.views.overview.run_strips import ITEMS_OF_A_STRIP, strips_of, usual_seconds
-from monitor.web.views.runs.run_rows import RunRows
+from monitor.web.views.runs.run_views import RunView, run_views
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View
-from monitor.web.views.view_models import RunView
+from monitor.web.views.view import view
 
 
 class RunningQuery(Struct, frozen=True, kw_only=True):
@@ -49,43 +47,36 @@ class RunningList(Struct, frozen=True, kw_only=True):
     unseen: tuple[str, ...]
 
 
-class RunningReader:
-    """Reads active runs, and what is usual from their pipelines' strips."""
+@view("running", "/api/v1/running", "Runs that have not ended, beside what is usual.")
+async def running_view(sources: ViewSources, query: RunningQuery) -> RunningList:
+    overview = await sources.shared(RecentOverview).get()
+    live, roots = sources.live, overview.roots
+    if query.workspace is not None:
+        sources.refuse_unknown(query.workspace)
+        roots = [root for root in roots if root.active.run.key.workspace == query.workspace]
+    total, end = len(roots), query.past + query.runs
+    shown = roots[query.past : end]
+    runs = [root.active.run for root in shown]
+    pipelines = filter(None, map(_pipeline_of, runs))
+    strips = await strips_of(pipelines, overview, stored=sources.runs)
+    now = sources.clock.now()
+    there = {status.workspace: status.time_there(now) for status in live.workspaces()}
+    views = await run_views(sources, runs)
 
-    def __init__(self, sources: ViewSources, recent: RecentOverview) -> None:
-        self._sources = sources
-        self._recent = recent
-        self._rows = RunRows(sources)
-
-    async def read(self, query: RunningQuery) -> RunningList:
-        overview = await self._recent.get()
-        live, roots = self._sources.live, overview.roots
-        if query.workspace is not None:
-            refuse_unknown(query.workspace, [status.workspace for status in live.workspaces()])
-            roots = [root for root in roots if root.active.run.key.workspace == query.workspace]
-        total, end = len(roots), query.past + query.runs
-        shown = roots[query.past : end]
-        runs = [root.active.run for root in shown]
-        pipelines = filter(None, map(_pipeline_of, runs))
-        strips = await strips_of(pipelines, overview, stored=self._sources.runs)
-        now = self._sources.clock.now()
-        there = {status.workspace: status.time_there(now) for status in live.workspaces()}
-        views = await self._rows.rows(runs)
-
-        def rows() -> tuple[RunningRun, ...]:
-            return tuple(
-                [
-                    _row(root, view, strips, now=there.get(view.workspace, now))
-                    for root, view in zip(shown, views, strict=True)
-                ]
-            )
-
-        return RunningList(
-            data=await computed(ITEMS_OF_A_STRIP * len(shown), rows),
-            next=end if end < total else None,
-            total=total,
-            unseen=_unseen(overview, query.workspace),
+    def rows() -> tuple[RunningRun, ...]:
+        return tuple(
+            [
+                _row(root, view, strips, now=there.get(view.workspace, now))
+                for root, view in zip(shown, views, strict=True)
+            ]
         )
+
+    return RunningList(
+        data=await computed(ITEMS_OF_A_STRIP * len(shown), rows),
+        next=end if end < total else None,
+        total=total,
+        unseen=_unseen(overview, query.workspace),
+    )
 
 
 def _row(
@@ -123,14 +114,3 @@ def _unseen(overview: Overview, workspace: str | None) -> tuple[str, ...]:
 
 def _pipeline_of(run: RunState) -> PipelineOfKind | None:
     return None if run.pipeline is None else (run.key.workspace, run.key.kind, run.pipeline.id)
-
-
-def running_view(sources: ViewSources, recent: RecentOverview) -> View:
-    return View(
-        name="running",
-        summary="Runs that have not ended, beside what is usual.",
-        api="/api/v1/running",
-        query=RunningQuery,
-        answer=RunningList,
-        read=RunningReader(sources, recent).read,
-    )

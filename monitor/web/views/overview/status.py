@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import StrEnum
 
-import msgspec
 from msgspec import Struct
 
 from monitor.alerting.explain.never_shown import why_limited
+from monitor.model.live_state import WorkspaceStatus
+from monitor.model.shapes import filled
 from monitor.web.health import STARTING, RecentReadiness
 from monitor.web.views.overview.overview import Overview
 from monitor.web.views.overview.pipeline_rows import PipelineCondition
@@ -21,7 +22,7 @@ from monitor.web.views.overview.unseen import (
     why_unseen,
 )
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View
+from monitor.web.views.view import NoParameters, view
 
 _NAMED = 2  # workspaces, or rules
 _NAME_CHARACTERS = 120
@@ -39,11 +40,9 @@ class Level(StrEnum):
     UNKNOWN = "unknown"
 
 
-class StatusQuery(Struct, frozen=True, kw_only=True):
-    """No parameters."""
+class _Known(Struct, frozen=True, kw_only=True):
+    """What is counted, and what keeps the counts from being the whole truth or reaching people."""
 
-
-class _Counts(Struct, frozen=True, kw_only=True):
     pipelines: int
     failing: int  # pipelines, as all that is not said to be something else
     missed_starts: int
@@ -56,17 +55,6 @@ class _Counts(Struct, frozen=True, kw_only=True):
     new: int  # no run has ended yet
     other_alerts: int  # firing, and not about a pipeline that is known
     critical_alerts: int  # firing, whatever they are about
-
-
-class StateSummary(_Counts, frozen=True, kw_only=True):
-    """The state of everything. ``short`` fits a window's title.
-
-    ``confirmed_at`` is ours: since then everything that is not counted as unknown was confirmed.
-    """
-
-    level: Level
-    sentence: str
-    short: str
     unseen: tuple[str, ...]  # workspaces that are not seen wholly, and why
     limited: tuple[str, ...]  # workspaces where only named runs are seen, and why
     failing_rules: tuple[str, ...]  # names of those that cannot be evaluated
@@ -76,184 +64,183 @@ class StateSummary(_Counts, frozen=True, kw_only=True):
     reading: tuple[str, ...]  # what is read for the first time and not known yet, in words
     history: tuple[str, ...]  # how far back what was before the start is read, in words
     unreadable: tuple[str, ...]  # runs of which every read fails, in words
+
+
+class StateSummary(_Known, frozen=True, kw_only=True):
+    """The state of everything. ``short`` fits a window's title.
+
+    ``confirmed_at`` is ours: since then everything that is not counted as unknown was confirmed.
+    """
+
+    level: Level
+    sentence: str
+    short: str
     elsewhere: int  # workspaces that other daemons hold
     elsewhere_as_of: datetime | None  # when the oldest of them was read from the store
     confirmed_at: datetime | None
 
 
-class _Blindness(Struct, frozen=True, kw_only=True):
-    """What keeps the counts from being the whole truth, or from reaching people."""
-
-    unseen: tuple[str, ...]
-    limited: tuple[str, ...]
-    failing_rules: tuple[str, ...]
-    not_ready: tuple[str, ...]
-    cluster: tuple[str, ...]
-    unnotified: str | None
-    reading: tuple[str, ...]
-    history: tuple[str, ...]
-    unreadable: tuple[str, ...]
+def _readiness(sources: ViewSources) -> RecentReadiness:
+    return RecentReadiness(sources.checks, clock=sources.clock)
 
 
-class StatusReader:
-    """Words for the counts of the overview. What nobody can see is never counted as healthy."""
-
-    def __init__(self, sources: ViewSources, recent: RecentOverview) -> None:
-        self._sources = sources
-        self._recent = recent
-        self._readiness = RecentReadiness(sources.checks, clock=sources.clock)
-
-    async def read(self, _: StatusQuery) -> StateSummary:
-        overview = await self._recent.get()
-        not_ready = await self._not_ready()
-        counts = _counts(overview)
-        live, now = self._sources.live, self._sources.clock.now()
-        workspaces = live.workspaces()
-        whys = (why_unseen(live, overview, status) for status in workspaces)
-        unseen = tuple(why for why in whys if why is not None)
-        cluster = self._sources.cluster_problems()
-        said = [*([_POLLS] if unseen else []), *([_CLUSTER] if cluster.words else [])]
-        blindness = _Blindness(
-            unseen=unseen,
-            limited=tuple(
-                f"{status.workspace}: {why}"
-                for status in live.workspaces()
-                if (why := why_limited(status)) is not None
-            ),
-            failing_rules=tuple(sorted(self._sources.alerting.snapshot().failing_rules)),
-            not_ready=tuple(name for name in not_ready if name not in said),
-            cluster=cluster.words,
-            unnotified=self._sources.alerting.unnotified(),
-            reading=tuple(filter(None, (first_reads_of(live, known) for known in workspaces))),
-            history=tuple(filter(None, (history_of(live, known) for known in workspaces))),
-            unreadable=tuple(
-                filter(None, (unreadable_of(live, known, now) for known in workspaces))
-            ),
-        )
-        elsewhere, as_of = self._elsewhere()
-        return StateSummary(
-            **msgspec.structs.asdict(counts),
-            **msgspec.structs.asdict(blindness),
-            # While the store is away even a failure may be over for long.
-            level=Level.UNKNOWN if cluster.is_store_away else _level(counts, blindness),
-            sentence=_sentence(counts, blindness),
-            short=_short(counts, blindness),
-            elsewhere=elsewhere,
-            elsewhere_as_of=as_of,
-            confirmed_at=overview.confirmed_at,
-        )
-
-    def _elsewhere(self) -> tuple[int, datetime | None]:
-        """Return how many workspaces other daemons hold, and the age of what is shown of them."""
-        read_at = [
-            (len(shard.live.workspaces()), shard.mirrored().read_at)
-            for shard in self._sources.shards.all()
-            if shard.mirrored is not None
-        ]
-        known = [at for _, at in read_at if at is not None]
-        return sum(count for count, _ in read_at), min(known, default=None)
-
-    async def _not_ready(self) -> tuple[str, ...]:
-        """Return the names of the readiness checks that fail."""
-        found = await self._readiness.get()
-        if found is None:
-            return ("no check answers",)
-        return tuple(name for name, finding in found.checks.items() if not finding.ok)
+@view("status", "/api/v1/status", "The state of everything in one sentence.")
+async def status_view(sources: ViewSources, _: NoParameters) -> StateSummary:
+    overview = await sources.shared(RecentOverview).get()
+    not_ready = await _not_ready(sources)
+    cluster = sources.cluster_problems()
+    known = _known(sources, overview, not_ready, cluster.words)
+    elsewhere, as_of = _elsewhere(sources)
+    return filled(
+        StateSummary,
+        known,
+        # While the store is away even a failure may be over for long.
+        level=Level.UNKNOWN if cluster.is_store_away else _level(known),
+        sentence=_sentence(known),
+        short=_short(known),
+        elsewhere=elsewhere,
+        elsewhere_as_of=as_of,
+        confirmed_at=overview.confirmed_at,
+    )
 
 
-def _counts(overview: Overview) -> _Counts:
-    states = {state: overview.count(state) for state in PipelineCondition}
-    return _Counts(
+def _known(
+    sources: ViewSources,
+    overview: Overview,
+    not_ready: Sequence[str],
+    cluster: tuple[str, ...],
+) -> _Known:
+    """Return the counts of the overview. What nobody can see is never counted as healthy."""
+    live, now, workspaces = sources.live, sources.clock.now(), sources.live.workspaces()
+    unseen = _of_each(workspaces, lambda status: why_unseen(live, overview, status))
+    said = [*([_POLLS] if unseen else []), *([_CLUSTER] if cluster else [])]
+    return _Known(
         pipelines=len(overview.rows),
-        failing=states[PipelineCondition.FAILING],
-        missed_starts=states[PipelineCondition.MISSED],
-        warnings=states[PipelineCondition.WARNING],
+        failing=overview.count(PipelineCondition.FAILING),
+        missed_starts=overview.count(PipelineCondition.MISSED),
+        warnings=overview.count(PipelineCondition.WARNING),
         running=len(overview.roots) - overview.unconfirmed,
         unconfirmed=overview.unconfirmed,
-        healthy=states[PipelineCondition.HEALTHY],
-        canceled=states[PipelineCondition.CANCELED],
-        unknown=states[PipelineCondition.UNKNOWN],
-        new=states[PipelineCondition.NEW],
+        healthy=overview.count(PipelineCondition.HEALTHY),
+        canceled=overview.count(PipelineCondition.CANCELED),
+        unknown=overview.count(PipelineCondition.UNKNOWN),
+        new=overview.count(PipelineCondition.NEW),
         other_alerts=len(overview.other_alerts),
         critical_alerts=overview.critical_alerts,
+        unseen=unseen,
+        limited=_of_each(
+            workspaces, lambda status: _named_why(status.workspace, why_limited(status))
+        ),
+        failing_rules=tuple(sorted(sources.alerting.snapshot().failing_rules)),
+        not_ready=tuple(name for name in not_ready if name not in said),
+        unnotified=sources.alerting.unnotified(),
+        cluster=cluster,
+        reading=_of_each(workspaces, lambda status: first_reads_of(live, status)),
+        history=_of_each(workspaces, lambda status: history_of(live, status)),
+        unreadable=_of_each(workspaces, lambda status: unreadable_of(live, status, now)),
     )
 
 
-def _level(counts: _Counts, blindness: _Blindness) -> Level:
-    if counts.failing or counts.missed_starts or counts.critical_alerts:
+def _of_each(
+    workspaces: Sequence[WorkspaceStatus], words: Callable[[WorkspaceStatus], str | None]
+) -> tuple[str, ...]:
+    return tuple(filter(None, map(words, workspaces)))
+
+
+def _named_why(workspace: str, why: str | None) -> str | None:
+    return None if why is None else f"{workspace}: {why}"
+
+
+def _elsewhere(sources: ViewSources) -> tuple[int, datetime | None]:
+    """Return how many workspaces other daemons hold, and the age of what is shown of them."""
+    read_at = [
+        (len(shard.live.workspaces()), shard.mirrored().read_at)
+        for shard in sources.shards.all()
+        if shard.mirrored is not None
+    ]
+    known = [at for _, at in read_at if at is not None]
+    return sum(count for count, _ in read_at), min(known, default=None)
+
+
+async def _not_ready(sources: ViewSources) -> tuple[str, ...]:
+    """Return the names of the readiness checks that fail."""
+    found = await sources.shared(_readiness).get()
+    if found is None:
+        return ("no check answers",)
+    return tuple(name for name, finding in found.checks.items() if not finding.ok)
+
+
+def _level(known: _Known) -> Level:
+    if known.failing or known.missed_starts or known.critical_alerts:
         return Level.CRITICAL
-    is_blind = any(
-        (blindness.unseen, blindness.failing_rules, blindness.cluster, blindness.reading)
-    )
-    is_unknown = counts.unknown or counts.unconfirmed or not counts.pipelines
-    if is_blind or is_unknown or STARTING in blindness.not_ready:
+    is_blind = any((known.unseen, known.failing_rules, known.cluster, known.reading))
+    is_unknown = known.unknown or known.unconfirmed or not known.pipelines
+    if is_blind or is_unknown or STARTING in known.not_ready:
         return Level.UNKNOWN
     is_warned = (
-        counts.warnings
-        or counts.other_alerts
-        or blindness.not_ready
-        or blindness.unnotified
-        or blindness.unreadable
+        known.warnings
+        or known.other_alerts
+        or known.not_ready
+        or known.unnotified
+        or known.unreadable
     )
     return Level.WARNING if is_warned else Level.OK
 
 
-def _sentence(counts: _Counts, blindness: _Blindness) -> str:
+def _sentence(known: _Known) -> str:
     """Return such as "2 pipelines failing, 1 missed start, 3 running, 318 healthy"."""
-    unseen = _named(blindness.unseen)
+    unseen = _named(known.unseen)
     where = f" ({unseen})" if unseen else ""
-    others, reading = _others(counts, blindness), [*blindness.reading, *blindness.history]
-    if not counts.pipelines:
-        known = f"Nothing is known yet{where}" if unseen else "No pipeline is known yet"
-        return ", ".join([known, *others, *reading])
+    others, reading = _others(known), [*known.reading, *known.history]
+    if not known.pipelines:
+        words = f"Nothing is known yet{where}" if unseen else "No pipeline is known yet"
+        return ", ".join([words, *others, *reading])
     trouble = [
-        _counted(counts.failing, "failing", "failing"),
-        _counted(counts.missed_starts, "missed start", "missed starts"),
-        _counted(counts.warnings, "with a warning", "with a warning"),
-        _counted(counts.unknown, f"unknown{where}", f"unknown{where}"),
-        _counted(counts.canceled, "canceled", "canceled"),
-        unseen if not counts.unknown else "",
+        _counted(known.failing, "failing", "failing"),
+        _counted(known.missed_starts, "missed start", "missed starts"),
+        _counted(known.warnings, "with a warning", "with a warning"),
+        _counted(known.unknown, f"unknown{where}", f"unknown{where}"),
+        _counted(known.canceled, "canceled", "canceled"),
+        unseen if not known.unknown else "",
     ]
-    trouble = [words for words in trouble if words]
-    running = [] if blindness.reading and not counts.running else [_running(counts)]
-    new = f"{counts.new:,} without a run yet" if counts.new else ""
-    noun = "pipeline" if counts.pipelines == 1 else "pipelines"
-    if not counts.healthy and not trouble:
-        known = f"{counts.pipelines:,} {noun} known"
-        known = known if blindness.reading else f"Nothing has run yet: {known}"
-        return ", ".join([known, *others, *running, *reading])
-    if not trouble and not counts.new and not blindness.reading:
+    trouble = [part for part in trouble if part]
+    running = [] if known.reading and not known.running else [_running(known)]
+    new = f"{known.new:,} without a run yet" if known.new else ""
+    noun = "pipeline" if known.pipelines == 1 else "pipelines"
+    if not known.healthy and not trouble:
+        words = f"{known.pipelines:,} {noun} known"
+        words = words if known.reading else f"Nothing has run yet: {words}"
+        return ", ".join([words, *others, *running, *reading])
+    if not trouble and not known.new and not known.reading:
         healthy = "healthy" if others else "healthy, no alert"
-        start = (
-            "The only pipeline is" if counts.pipelines == 1 else f"All {counts.healthy:,} {noun}"
-        )
+        start = "The only pipeline is" if known.pipelines == 1 else f"All {known.healthy:,} {noun}"
         return ", ".join([f"{start} {healthy}", *others, *running, *reading])
-    parts = [*trouble, *others, *running, f"{counts.healthy:,} healthy", new, *reading]
+    parts = [*trouble, *others, *running, f"{known.healthy:,} healthy", new, *reading]
     return _with_noun([part for part in parts if part])
 
 
-def _others(counts: _Counts, blindness: _Blindness) -> list[str]:
+def _others(known: _Known) -> list[str]:
     """Return what is wrong beside the pipelines."""
-    rules, not_ready = blindness.failing_rules, blindness.not_ready
+    rules, not_ready = known.failing_rules, known.not_ready
     words = [
-        _counted(counts.other_alerts, "other alert", "other alerts"),
+        _counted(known.other_alerts, "other alert", "other alerts"),
         f"{'rule' if len(rules) == 1 else 'rules'} {_named(rules)} cannot be evaluated"
         if rules
         else "",
         f"the monitor itself is not ready: {_named(not_ready)}" if not_ready else "",
-        *(problem[:_WORDS_CHARACTERS] for problem in blindness.cluster),
-        _named(blindness.limited),
-        *blindness.unreadable,
-        f"nobody is notified: {blindness.unnotified}" if blindness.unnotified else "",
+        *(problem[:_WORDS_CHARACTERS] for problem in known.cluster),
+        _named(known.limited),
+        *known.unreadable,
+        f"nobody is notified: {known.unnotified}" if known.unnotified else "",
     ]
     return [part for part in words if part]
 
 
-def _running(counts: _Counts) -> str:
-    perhaps = f"{counts.unconfirmed:,} perhaps running, not confirmed"
-    if not counts.unconfirmed:
-        return f"{counts.running:,} running" if counts.running else "nothing running"
-    return f"{counts.running:,} running, {perhaps}" if counts.running else perhaps
+def _running(known: _Known) -> str:
+    perhaps = f"{known.unconfirmed:,} perhaps running, not confirmed"
+    if not known.unconfirmed:
+        return f"{known.running:,} running" if known.running else "nothing running"
+    return f"{known.running:,} running, {perhaps}" if known.running else perhaps
 
 
 def _with_noun(parts: list[str]) -> str:
@@ -275,37 +262,26 @@ def _named(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
 
 
-def _short(counts: _Counts, blindness: _Blindness) -> str:
-    rules = len(blindness.failing_rules)
+def _short(known: _Known) -> str:
+    rules = len(known.failing_rules)
     parts = [
-        _counted(counts.failing, "failing", "failing"),
-        _counted(counts.missed_starts, "missed", "missed"),
-        _counted(counts.unknown, "unknown", "unknown"),
-        _counted(counts.warnings, "warning", "warnings"),
-        _counted(counts.other_alerts, "other alert", "other alerts"),
-        blindness.unseen[0] if blindness.unseen and not counts.unknown else "",
+        _counted(known.failing, "failing", "failing"),
+        _counted(known.missed_starts, "missed", "missed"),
+        _counted(known.unknown, "unknown", "unknown"),
+        _counted(known.warnings, "warning", "warnings"),
+        _counted(known.other_alerts, "other alert", "other alerts"),
+        known.unseen[0] if known.unseen and not known.unknown else "",
         _counted(rules, "rule cannot be evaluated", "rules cannot be evaluated"),
-        "monitor not ready" if blindness.not_ready else "",
-        "cluster in trouble" if blindness.cluster else "",
-        "nobody is notified" if blindness.unnotified else "",
-        _counted(counts.unconfirmed, "run not confirmed", "runs not confirmed"),
-        *blindness.unreadable,
-        _counted(counts.canceled, "canceled", "canceled"),
+        "monitor not ready" if known.not_ready else "",
+        "cluster in trouble" if known.cluster else "",
+        "nobody is notified" if known.unnotified else "",
+        _counted(known.unconfirmed, "run not confirmed", "runs not confirmed"),
+        *known.unreadable,
+        _counted(known.canceled, "canceled", "canceled"),
     ]
-    parts = [part for part in [*parts, *blindness.reading] if part]
+    parts = [part for part in [*parts, *known.reading] if part]
     if parts:
         return ", ".join(parts)
-    if counts.healthy:
-        return "all healthy" if not counts.new else f"{counts.healthy:,} healthy"
-    return "nothing has run yet" if counts.new else "nothing known yet"
-
-
-def status_view(sources: ViewSources, recent: RecentOverview) -> View:
-    return View(
-        name="status",
-        summary="The state of everything in one sentence.",
-        api="/api/v1/status",
-        query=StatusQuery,
-        answer=StateSummary,
-        read=StatusReader(sources, recent).read,
-    )
+    if known.healthy:
+        return "all healthy" if not known.new else f"{known.healthy:,} healthy"
+    return "nothing has run yet" if known.new else "nothing known yet"

@@ -11,7 +11,7 @@ from monitor.web.views.alerts.alert_models import AlertView, alert_views
 from monitor.web.views.alerts.alerts import worst_first
 from monitor.web.views.pipelines.pipeline_query import PipelineQuery
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View
+from monitor.web.views.view import view
 
 _PAST = 50
 
@@ -28,47 +28,35 @@ class PipelineAlerts(Struct, frozen=True, kw_only=True):
     rules: tuple[AppliedRule, ...]
 
 
-class PipelineAlertsReader:
-    """Reads the snapshot of alerting."""
-
-    def __init__(self, sources: ViewSources) -> None:
-        self._sources = sources
-
-    async def read(self, query: PipelineQuery) -> PipelineAlerts:
-        alerting = self._sources.alerting
-        snapshot = alerting.snapshot()
-        is_open = [
-            alert
-            async for alert in in_slices(snapshot.alerts)
-            if alert.state is not AlertState.RESOLVED
-            and alert.workspace == query.workspace
-            and alert.pipeline is not None
-            and (alert.pipeline.kind, alert.pipeline.id) == (query.kind, query.id)
-        ]
-        past = await alerting.past(
-            PastQuery(
-                workspace=query.workspace,
-                pipeline=(query.kind, query.id),
-                since=self._sources.clock.now() - query.range.length,
-                limit=_PAST + 1,
-            )
+@view(
+    "pipeline_alerts",
+    "/api/v1/pipelines/{workspace}/{kind}/{id}/alerts",
+    "The alerts of a flow or plan.",
+)
+async def pipeline_alerts_view(sources: ViewSources, query: PipelineQuery) -> PipelineAlerts:
+    alerting = sources.alerting
+    snapshot = alerting.snapshot()
+    is_open = [
+        alert
+        async for alert in in_slices(snapshot.alerts)
+        if alert.state is not AlertState.RESOLVED
+        and alert.workspace == query.workspace
+        and alert.pipeline is not None
+        and (alert.pipeline.kind, alert.pipeline.id) == (query.kind, query.id)
+    ]
+    past = await alerting.past(
+        PastQuery(
+            workspace=query.workspace,
+            pipeline=(query.kind, query.id),
+            since=sources.clock.now() - query.range.length,
+            limit=_PAST + 1,
         )
-        views = await alert_views(self._sources, [*await worst_first(is_open), *past[:_PAST]])
-        rules = alerting.rules_for(query.workspace, Pipeline(kind=query.kind, id=query.id))
-        return PipelineAlerts(
-            open=views[: len(is_open)],
-            past=views[len(is_open) :],
-            is_complete=len(past) <= _PAST,
-            rules=tuple(sorted(rules, key=lambda rule: (not rule.applies, rule.name))),
-        )
-
-
-def pipeline_alerts_view(sources: ViewSources) -> View:
-    return View(
-        name="pipeline_alerts",
-        summary="The alerts of a flow or plan.",
-        api="/api/v1/pipelines/{workspace}/{kind}/{id}/alerts",
-        query=PipelineQuery,
-        answer=PipelineAlerts,
-        read=PipelineAlertsReader(sources).read,
+    )
+    views = await alert_views(sources, [*await worst_first(is_open), *past[:_PAST]])
+    rules = alerting.rules_for(query.workspace, Pipeline(kind=query.kind, id=query.id))
+    return PipelineAlerts(
+        open=views[: len(is_open)],
+        past=views[len(is_open) :],
+        is_complete=len(past) <= _PAST,
+        rules=tuple(sorted(rules, key=lambda rule: (not rule.applies, rule.name))),
     )

@@ -7,10 +7,10 @@ from datetime import datetime
 from msgspec import Struct
 
 from monitor.model.alerts import AlertingSnapshot, LearnedLimit
-from monitor.model.runs import Pipeline, PipelineKind, RunKind, RunState, Status
+from monitor.model.runs import RUN_KINDS, Pipeline, PipelineKind, RunKind, RunState, Status
 from monitor.model.slices import in_slices
 from monitor.web.http.problems import ProblemDetails
-from monitor.web.http.request_parsing import SHOWN, one_line, refuse_unknown
+from monitor.web.http.request_parsing import SHOWN, one_line
 from monitor.web.views.pipelines.pipeline_history import (
     HistoryFigures,
     RecipeHistory,
@@ -18,10 +18,9 @@ from monitor.web.views.pipelines.pipeline_history import (
     recipes_of,
 )
 from monitor.web.views.pipelines.pipeline_query import HistoryRange, PipelineQuery
-from monitor.web.views.runs.run_rows import KINDS_OF, RunRows, begin_of, without_parts
+from monitor.web.views.runs.run_views import RunView, begin_of, run_view, run_views, without_parts
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View
-from monitor.web.views.view_models import RunView
+from monitor.web.views.view import view
 
 _MOST_RUNS = 1_000  # of a kind; more are not drawn
 _LAST = (Status.SUCCEEDED, Status.FAILED)
@@ -59,98 +58,103 @@ class PipelineDetails(Struct, frozen=True, kw_only=True):
     recipes: tuple[RecipeHistory, ...]
 
 
-class PipelineDetailsReader:
-    """Reads what is known of one pipeline, its runs by index."""
+@view(
+    "pipeline",
+    "/api/v1/pipelines/{workspace}/{kind}/{id}",
+    "A flow or plan: its figures and history.",
+)
+async def pipeline_view(sources: ViewSources, query: PipelineQuery) -> PipelineDetails:
+    until = _time_there(sources, query.workspace)
+    since = until - query.range.length
+    identities = [(query.workspace, kind, query.id) for kind in RUN_KINDS[query.kind]]
+    found = await sources.runs.pipeline_runs(identities, limit=_MOST_RUNS, since=since)
+    runs = [run for some in found.values() for run in some]
+    last = {status: await _last(sources, query, status) for status in _LAST}
+    pipeline = Pipeline(kind=query.kind, id=query.id)
+    if not runs and not any(last.values()):
+        refuse_unknown_pipeline(sources, query.workspace, pipeline)
+    alone = await without_parts(sources.runs, runs)
+    shown = await run_views(sources, sorted(alone, key=begin_of, reverse=True))
+    parts = [run for run in runs if run.key.kind is RunKind.JOB_GROUP]
+    folder, owner = sources.live.place(query.workspace, pipeline)
+    success, failure = last[Status.SUCCEEDED], last[Status.FAILED]
+    alerting = sources.alerting.snapshot()
+    limit = await _limit(alerting, query)
+    return PipelineDetails(
+        workspace=query.workspace,
+        kind=query.kind,
+        id=query.id,
+        pipeline=_name(sources, query),
+        owner=owner or next((run.owner for run in shown if run.owner), None),
+        folder=folder,
+        url=next((run.url for run in runs if run.url), None),
+        range=query.range,
+        since=since,
+        until=until,
+        is_complete=all(len(some) < _MOST_RUNS for some in found.values()),
+        figures=figures_of(shown),
+        limit_seconds=None if limit is None else limit.seconds,
+        limit_runs=0 if limit is None else limit.runs,
+        last_success_at=await _last_success_at(sources, query, success),
+        last_success=None if success is None else run_view(sources, success),
+        last_failure=None if failure is None else run_view(sources, failure),
+        expected_start_at=_expected(sources, alerting, query),
+        missed_starts=max(alerting.missed.get(identity, 0) for identity in identities),
+        active=tuple(run for run in shown if not run.last_status.is_terminal),
+        history=shown,
+        recipes=recipes_of(await run_views(sources, parts)),
+    )
 
-    def __init__(self, sources: ViewSources) -> None:
-        self._sources = sources
-        self._stored = sources.runs
-        self._rows = RunRows(sources)
 
-    async def read(self, query: PipelineQuery) -> PipelineDetails:
-        until = self._time_there(query.workspace)
-        since = until - query.range.length
-        identities = [(query.workspace, kind, query.id) for kind in KINDS_OF[query.kind]]
-        found = await self._stored.pipeline_runs(identities, limit=_MOST_RUNS, since=since)
-        runs = [run for some in found.values() for run in some]
-        last = {status: await self._last(query, status) for status in _LAST}
-        pipeline = Pipeline(kind=query.kind, id=query.id)
-        if not runs and not any(last.values()):
-            refuse_unknown_pipeline(self._sources, query.workspace, pipeline)
-        alone = await without_parts(self._stored, runs)
-        shown = await self._rows.rows(sorted(alone, key=begin_of, reverse=True))
-        parts = [run for run in runs if run.key.kind is RunKind.JOB_GROUP]
-        folder, owner = self._sources.live.place(query.workspace, pipeline)
-        success, failure = last[Status.SUCCEEDED], last[Status.FAILED]
-        alerting = self._sources.alerting.snapshot()
-        limit = await _limit(alerting, query)
-        return PipelineDetails(
-            workspace=query.workspace,
-            kind=query.kind,
-            id=query.id,
-            pipeline=self._name(query),
-            owner=owner or next((run.owner for run in shown if run.owner), None),
-            folder=folder,
-            url=next((run.url for run in runs if run.url), None),
-            range=query.range,
-            since=since,
-            until=until,
-            is_complete=all(len(some) < _MOST_RUNS for some in found.values()),
-            figures=figures_of(shown),
-            limit_seconds=None if limit is None else limit.seconds,
-            limit_runs=0 if limit is None else limit.runs,
-            last_success_at=await self._last_success_at(query, success),
-            last_success=None if success is None else self._rows.row(success),
-            last_failure=None if failure is None else self._rows.row(failure),
-            expected_start_at=self._expected(alerting, query),
-            missed_starts=max(alerting.missed.get(identity, 0) for identity in identities),
-            active=tuple(run for run in shown if not run.last_status.is_terminal),
-            history=shown,
-            recipes=recipes_of(await self._rows.rows(parts)),
+def pipeline_title(sources: ViewSources, query: PipelineQuery) -> str:
+    return f"{query.kind.capitalize()} {_name(sources, query)}"
+
+
+def _name(sources: ViewSources, query: PipelineQuery) -> str:
+    pipeline = Pipeline(kind=query.kind, id=query.id)
+    return sources.live.label(query.workspace, pipeline)
+
+
+async def _last(sources: ViewSources, query: PipelineQuery, status: Status) -> RunState | None:
+    """Return the newest run that ended so; of runs inside others only where there are none."""
+    newest: list[RunState] = []
+    for kind in RUN_KINDS[query.kind]:
+        newest += await sources.runs.recent_runs(
+            pipelines=[(query.workspace, kind, query.id)], statuses=[status], limit=1
         )
+    alone = await without_parts(sources.runs, newest)
+    return max(alone or newest, key=begin_of, default=None)
 
-    def title(self, query: PipelineQuery) -> str:
-        return f"{query.kind.capitalize()} {self._name(query)}"
 
-    def _name(self, query: PipelineQuery) -> str:
-        pipeline = Pipeline(kind=query.kind, id=query.id)
-        return self._sources.live.label(query.workspace, pipeline)
+async def _last_success_at(
+    sources: ViewSources, query: PipelineQuery, success: RunState | None
+) -> datetime | None:
+    if success is not None:
+        return success.finished_at or success.end_seen_at
+    # Retention may have removed that run; what is known of it is kept.
+    known = [
+        health.last_success_at
+        async for health in in_slices(sources.live.pipeline_health())
+        if (health.workspace, health.pipeline.kind, health.pipeline.id)
+        == (query.workspace, query.kind, query.id)
+    ]
+    return max((at for at in known if at is not None), default=None)
 
-    async def _last(self, query: PipelineQuery, status: Status) -> RunState | None:
-        """Return the newest run that ended so; of runs inside others only where there are none."""
-        newest: list[RunState] = []
-        for kind in KINDS_OF[query.kind]:
-            newest += await self._stored.recent_runs(
-                pipelines=[(query.workspace, kind, query.id)], statuses=[status], limit=1
-            )
-        alone = await without_parts(self._stored, newest)
-        return max(alone or newest, key=begin_of, default=None)
 
-    async def _last_success_at(
-        self, query: PipelineQuery, success: RunState | None
-    ) -> datetime | None:
-        if success is not None:
-            return success.finished_at or success.end_seen_at
-        # Retention may have removed that run; what is known of it is kept.
-        known = [
-            health.last_success_at
-            async for health in in_slices(self._sources.live.pipeline_health())
-            if (health.workspace, health.pipeline.kind, health.pipeline.id)
-            == (query.workspace, query.kind, query.id)
-        ]
-        return max((at for at in known if at is not None), default=None)
+def _time_there(sources: ViewSources, workspace: str) -> datetime:
+    now, status = sources.clock.now(), sources.live.workspace(workspace)
+    return now if status is None else status.time_there(now)
 
-    def _time_there(self, workspace: str) -> datetime:
-        now, status = self._sources.clock.now(), self._sources.live.workspace(workspace)
-        return now if status is None else status.time_there(now)
 
-    def _expected(self, alerting: AlertingSnapshot, query: PipelineQuery) -> datetime | None:
-        now = self._time_there(query.workspace)
-        starts = [
-            alerting.expected_start((query.workspace, kind, query.id), now=now)
-            for kind in KINDS_OF[query.kind]
-        ]
-        return min((at for at in starts if at is not None), default=None)
+def _expected(
+    sources: ViewSources, alerting: AlertingSnapshot, query: PipelineQuery
+) -> datetime | None:
+    now = _time_there(sources, query.workspace)
+    starts = [
+        alerting.expected_start((query.workspace, kind, query.id), now=now)
+        for kind in RUN_KINDS[query.kind]
+    ]
+    return min((at for at in starts if at is not None), default=None)
 
 
 async def _limit(alerting: AlertingSnapshot, query: PipelineQuery) -> LearnedLimit | None:
@@ -160,25 +164,13 @@ async def _limit(alerting: AlertingSnapshot, query: PipelineQuery) -> LearnedLim
         async for limit in in_slices(alerting.limits)
         if (limit.workspace, limit.pipeline.id) == (query.workspace, query.id)
     }
-    return next((limits[kind] for kind in KINDS_OF[query.kind] if kind in limits), None)
+    return next((limits[kind] for kind in RUN_KINDS[query.kind] if kind in limits), None)
 
 
 def refuse_unknown_pipeline(sources: ViewSources, workspace: str, pipeline: Pipeline) -> None:
     """Raise a problem where nothing is known of a pipeline, of which there are no runs."""
     if sources.live.knows(workspace, pipeline):
         return
-    names = [status.workspace for status in sources.live.workspaces()]
-    refuse_unknown(workspace, names, status=404)
+    sources.refuse_unknown(workspace, status=404)
     shown = repr(one_line(pipeline.id[:SHOWN]))
     raise ProblemDetails(404, f"{pipeline.kind} {shown} of {workspace} is not known")
-
-
-def pipeline_view_of(reader: PipelineDetailsReader) -> View:
-    return View(
-        name="pipeline",
-        summary="A flow or plan: its figures and history.",
-        api="/api/v1/pipelines/{workspace}/{kind}/{id}",
-        query=PipelineQuery,
-        answer=PipelineDetails,
-        read=reader.read,
-    )

@@ -10,7 +10,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from monitor.model.runs import Status
-from monitor.web.views.view_models import RunView
+from monitor.web.views.runs.run_views import RunView
 
 _TENTHS = 10
 _FEWEST_FOR_TENTHS = 5

@@ -10,9 +10,8 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from monitor.model.live_state import SCHEDULES, ScheduleKnown
-from monitor.model.runs import RunState
+from monitor.model.runs import RUN_KINDS, RunState
 from monitor.web.views.pipelines.pipeline_query import PipelineQuery
-from monitor.web.views.runs.run_rows import KINDS_OF
 from monitor.web.views.schedules.comparison import (
     MOST_TIMES,
     Known,
@@ -22,10 +21,10 @@ from monitor.web.views.schedules.comparison import (
     compared,
     expected_times,
 )
-from monitor.web.views.schedules.schedule_list import ScheduleListReader, ScheduleView
+from monitor.web.views.schedules.schedule_list import ScheduleView, schedule_view
 from monitor.web.views.schedules.starts_known import MOST_RUNS, starts_known
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View
+from monitor.web.views.view import view
 
 _MARGIN = timedelta(days=1)  # a start may come late
 _AN_HOUR = timedelta(hours=1)
@@ -49,61 +48,59 @@ class PipelineSchedule(Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]  # why expected starts are not known
 
 
-class PipelineScheduleReader:
-    """Compares what the schedules of a pipeline expect with its stored runs."""
-
-    def __init__(self, sources: ViewSources) -> None:
-        self._sources = sources
-        self._schedules = ScheduleListReader(sources)
-
-    async def read(self, query: PipelineQuery) -> PipelineSchedule:
-        status = self._sources.live.workspace(query.workspace)
-        pipeline = (query.kind, query.id)
-        schedules = [
-            schedule
-            for schedule in (() if status is None else status.schedules)
-            if any((started.kind, started.id) == pipeline for started in schedule.starts)
-        ]
-        if status is None or not schedules:
-            unwatched = self._sources.live.why_unwatched(query.workspace, SCHEDULES)
-            of = None if status is None else status.schedules_of
-            return PipelineSchedule(
-                schedules=(),
-                of=of,
-                unwatched=unwatched,
-                counts={},
-                starts=(),
-                coming=(),
-                problems=(),
-            )
-        now = status.time_there(self._sources.clock.now())
-        # To the hour, so that times which were computed serve the next reads too.
-        hour = now.replace(minute=0, second=0, microsecond=0)
-        span = Span(begin=hour - query.range.length - _MARGIN, end=hour + _MARGIN + _AN_HOUR)
-        runs = await self._sources.runs.pipeline_runs(
-            [(query.workspace, kind, query.id) for kind in KINDS_OF[query.kind]],
-            limit=MOST_RUNS,
-            since=span.begin,
-        )
-        known = {
-            schedule.id: starts_known(self._sources, status, schedule, runs, limit=MOST_RUNS)
-            for schedule in schedules
-        }
-        found = [run for some in runs.values() for run in some]
-        # Thousands of times may have to be computed, which takes longer than a step may.
-        starts, problems = await asyncio.to_thread(_starts, schedules, found, known, span)
-        past = [start for start in starts if now - query.range.length <= start.at <= now]
+@view(
+    "pipeline_schedule",
+    "/api/v1/pipelines/{workspace}/{kind}/{id}/schedule",
+    "The schedules of a flow or plan, with expected and real starts.",
+)
+async def pipeline_schedule_view(sources: ViewSources, query: PipelineQuery) -> PipelineSchedule:
+    status = sources.live.workspace(query.workspace)
+    pipeline = (query.kind, query.id)
+    schedules = [
+        schedule
+        for schedule in (() if status is None else status.schedules)
+        if any((started.kind, started.id) == pipeline for started in schedule.starts)
+    ]
+    if status is None or not schedules:
+        unwatched = sources.live.why_unwatched(query.workspace, SCHEDULES)
+        of = None if status is None else status.schedules_of
         return PipelineSchedule(
-            schedules=tuple(
-                self._schedules.view(status, schedule, now=now) for schedule in schedules
-            ),
-            of=status.schedules_of,
-            unwatched=self._sources.live.why_unwatched(query.workspace, SCHEDULES),
-            counts=dict(Counter(start.state for start in past)),
-            starts=tuple(past[: -_SHOWN - 1 : -1]),
-            coming=tuple(start.at for start in starts if start.at > now)[:_COMING],
-            problems=problems,
+            schedules=(),
+            of=of,
+            unwatched=unwatched,
+            counts={},
+            starts=(),
+            coming=(),
+            problems=(),
         )
+    now = status.time_there(sources.clock.now())
+    # To the hour, so that times which were computed serve the next reads too.
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    span = Span(begin=hour - query.range.length - _MARGIN, end=hour + _MARGIN + _AN_HOUR)
+    runs = await sources.runs.pipeline_runs(
+        [(query.workspace, kind, query.id) for kind in RUN_KINDS[query.kind]],
+        limit=MOST_RUNS,
+        since=span.begin,
+    )
+    known = {
+        schedule.id: starts_known(sources, status, schedule, runs, limit=MOST_RUNS)
+        for schedule in schedules
+    }
+    found = [run for some in runs.values() for run in some]
+    # Thousands of times may have to be computed, which takes longer than a step may.
+    starts, problems = await asyncio.to_thread(_starts, schedules, found, known, span)
+    past = [start for start in starts if now - query.range.length <= start.at <= now]
+    return PipelineSchedule(
+        schedules=tuple(
+            schedule_view(sources, status, schedule, now=now) for schedule in schedules
+        ),
+        of=status.schedules_of,
+        unwatched=sources.live.why_unwatched(query.workspace, SCHEDULES),
+        counts=dict(Counter(start.state for start in past)),
+        starts=tuple(past[: -_SHOWN - 1 : -1]),
+        coming=tuple(start.at for start in starts if start.at > now)[:_COMING],
+        problems=problems,
+    )
 
 
 def _starts(
@@ -120,14 +117,3 @@ def _starts(
     by_time = {(start.at, start.run_id): start for own in starts.values() for start in own}
     problems = tuple(problem for _, problem in times.values() if problem is not None)
     return sorted(by_time.values(), key=lambda start: start.at), problems
-
-
-def pipeline_schedule_view(sources: ViewSources) -> View:
-    return View(
-        name="pipeline_schedule",
-        summary="The schedules of a flow or plan, with expected and real starts.",
-        api="/api/v1/pipelines/{workspace}/{kind}/{id}/schedule",
-        query=PipelineQuery,
-        answer=PipelineSchedule,
-        read=PipelineScheduleReader(sources).read,
-    )

@@ -17,10 +17,9 @@ from monitor.web.views.runs.run_list import (
     runs_of,
     since_of,
 )
-from monitor.web.views.runs.run_rows import RunRows, without_parts
+from monitor.web.views.runs.run_views import RunView, run_view, without_parts
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View
-from monitor.web.views.view_models import RunView
+from monitor.web.views.view import view
 
 _READ = 1_000  # runs
 _SHOWN = 10  # pipelines
@@ -62,62 +61,45 @@ class FailuresAnswer(Struct, frozen=True, kw_only=True):
     is_complete: bool
 
 
-class FailuresReader:
-    """Counts the newest failed runs, which the store finds by index."""
-
-    def __init__(self, sources: ViewSources) -> None:
-        self._sources = sources
-        self._rows = RunRows(sources)
-
-    async def read(self, query: FailuresQuery) -> FailuresAnswer:
-        now = self._sources.clock.now()
-        since = since_of(query.since, now=now) or now - _USUAL
-        fitting = await fitting_pipelines(self._sources, query.workspace, query.pipeline)
-        runs = await self._sources.runs.recent_runs(
-            workspace=query.workspace,
-            statuses=[Status.FAILED],
-            pipelines=None if fitting is None else runs_of(fitting[:_READ]),
-            since=since,
-            limit=_READ,
-        )
-        failures: defaultdict[PipelineIdentity, list[RunState]] = defaultdict(list)
-        of_unknown = 0
-        for run in await without_parts(self._sources.runs, runs):
-            if run.pipeline is None:
-                of_unknown += 1
-            else:
-                identity = (run.key.workspace, run.pipeline.kind, run.pipeline.id)
-                failures[identity].append(run)
-        # Of equal counts the pipeline that failed last stands first, as the runs do.
-        worst = sorted(failures.items(), key=lambda item: -len(item[1]))[:_SHOWN]
-        return FailuresAnswer(
-            data=tuple(
-                FailingPipeline(
-                    workspace=workspace,
-                    kind=kind,
-                    id=pipeline_id,
-                    pipeline=newest.pipeline,
-                    failed=len(failed),
-                    newest=newest,
-                )
-                for (workspace, kind, pipeline_id), failed in worst
-                for newest in (self._rows.row(failed[0]),)
-            ),
-            next=None,
-            since=since,
-            failed=sum(map(len, failures.values())) + of_unknown,
-            of_unknown=of_unknown,
-            pipelines=len(failures),
-            is_complete=len(runs) < _READ,
-        )
-
-
-def failures_view(sources: ViewSources) -> View:
-    return View(
-        name="failures",
-        summary="The pipelines that have failed most.",
-        api="/api/v1/failures",
-        query=FailuresQuery,
-        answer=FailuresAnswer,
-        read=FailuresReader(sources).read,
+@view("failures", "/api/v1/failures", "The pipelines that have failed most.")
+async def failures_view(sources: ViewSources, query: FailuresQuery) -> FailuresAnswer:
+    now = sources.clock.now()
+    since = since_of(query.since, now=now) or now - _USUAL
+    fitting = await fitting_pipelines(sources, query.workspace, query.pipeline)
+    runs = await sources.runs.recent_runs(
+        workspace=query.workspace,
+        statuses=[Status.FAILED],
+        pipelines=None if fitting is None else runs_of(fitting[:_READ]),
+        since=since,
+        limit=_READ,
+    )
+    failures: defaultdict[PipelineIdentity, list[RunState]] = defaultdict(list)
+    of_unknown = 0
+    for run in await without_parts(sources.runs, runs):
+        if run.pipeline is None:
+            of_unknown += 1
+        else:
+            identity = (run.key.workspace, run.pipeline.kind, run.pipeline.id)
+            failures[identity].append(run)
+    # Of equal counts the pipeline that failed last stands first, as the runs do.
+    worst = sorted(failures.items(), key=lambda item: -len(item[1]))[:_SHOWN]
+    return FailuresAnswer(
+        data=tuple(
+            FailingPipeline(
+                workspace=workspace,
+                kind=kind,
+                id=pipeline_id,
+                pipeline=newest.pipeline,
+                failed=len(failed),
+                newest=newest,
+            )
+            for (workspace, kind, pipeline_id), failed in worst
+            for newest in (run_view(sources, failed[0]),)
+        ),
+        next=None,
+        since=since,
+        failed=sum(map(len, failures.values())) + of_unknown,
+        of_unknown=of_unknown,
+        pipelines=len(failures),
+        is_complete=len(runs) < _READ,
     )

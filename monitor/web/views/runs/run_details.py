@@ -15,11 +15,9 @@ from monitor.model.runs import JobRecord, RunKey, RunKind, RunState, Source, Sta
 from monitor.model.shapes import filled
 from monitor.model.slices import in_slices
 from monitor.web.http.problems import ProblemDetails
-from monitor.web.http.request_parsing import refuse_unknown
-from monitor.web.views.runs.run_rows import RunRows
+from monitor.web.views.runs.run_views import RunView, run_view, run_views
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View
-from monitor.web.views.view_models import RunView
+from monitor.web.views.view import view
 
 _MOST_PARTS = 500
 _MOST_FLOW_RUNS = 100  # of a plan run, whose parts are read
@@ -97,109 +95,112 @@ class RunDetails(Struct, frozen=True, kw_only=True):
     alerts: tuple[AlertAbout, ...]
 
 
-class RunDetailsReader:
-    """Reads a run with what is around and inside it, each by index."""
+@view("run", "/api/v1/runs/{workspace}/{kind}/{id}", "A run, its states, and what is inside it.")
+async def run_details_view(sources: ViewSources, query: RunQuery) -> RunDetails:
+    key = RunKey(query.workspace, query.kind, query.id)
+    stored = (await sources.runs.runs([key])).get(key)
+    if stored is None:
+        sources.refuse_unknown(key.workspace, status=404)
+        raise ProblemDetails(404, f"run {str(key)[:_SHOWN]} is not known, or was forgotten")
+    active = sources.live.active_run(key)
+    run = stored if active is None else active.run
+    children = await sources.runs.children(key)
+    tree = await _tree(sources, run, children)
+    found = [
+        part async for depth, inner in in_slices(tree) for part in _with_jobs(sources, depth, inner)
+    ]
+    parts = found[:_MOST_PARTS]
+    return RunDetails(
+        run=run_view(sources, run),
+        children=await run_views(sources, children),
+        parents=await _parents(sources, run),
+        transitions=await _transitions(sources, run),
+        parts=tuple(parts),
+        parts_hidden=len(found) - len(parts),
+        alerts=await _alerts(sources, run),
+    )
 
-    def __init__(self, sources: ViewSources) -> None:
-        self._sources = sources
-        self._stored = sources.runs
-        self._rows = RunRows(sources)
 
-    async def read(self, query: RunQuery) -> RunDetails:
-        key = RunKey(query.workspace, query.kind, query.id)
-        stored = (await self._stored.runs([key])).get(key)
-        if stored is None:
-            refuse_unknown(key.workspace, self._rows.workspaces(), status=404)
-            raise ProblemDetails(404, f"run {str(key)[:_SHOWN]} is not known, or was forgotten")
-        active = self._sources.live.active_run(key)
-        run = stored if active is None else active.run
-        children = await self._stored.children(key)
-        tree = await self._tree(run, children)
-        found = [
-            part async for depth, inner in in_slices(tree) for part in self._with_jobs(depth, inner)
+async def _alerts(sources: ViewSources, run: RunState) -> tuple[AlertAbout, ...]:
+    around = {run.key.id, run.parents.flow_run, run.parents.plan_run}
+    return tuple(
+        [
+            AlertAbout(fingerprint=alert.fingerprint, name=alert.name)
+            async for alert in in_slices(sources.alerting.snapshot().alerts)
+            if alert.state is not AlertState.RESOLVED
+            and alert.run is not None
+            and alert.run.workspace == run.key.workspace
+            and alert.run.id in around
         ]
-        parts = found[:_MOST_PARTS]
-        return RunDetails(
-            run=self._rows.row(run),
-            children=await self._rows.rows(children),
-            parents=await self._parents(run),
-            transitions=await self._transitions(run),
-            parts=tuple(parts),
-            parts_hidden=len(found) - len(parts),
-            alerts=await self._alerts(run),
-        )
+    )
 
-    async def _alerts(self, run: RunState) -> tuple[AlertAbout, ...]:
-        around = {run.key.id, run.parents.flow_run, run.parents.plan_run}
-        return tuple(
-            [
-                AlertAbout(fingerprint=alert.fingerprint, name=alert.name)
-                async for alert in in_slices(self._sources.alerting.snapshot().alerts)
-                if alert.state is not AlertState.RESOLVED
-                and alert.run is not None
-                and alert.run.workspace == run.key.workspace
-                and alert.run.id in around
-            ]
-        )
 
-    async def explanation(self, query: RunQuery) -> Explanation:
-        """Return why people were notified of a run, or why not."""
-        key = RunKey(query.workspace, query.kind, query.id)
-        explanation = await self._sources.alerting.explain_run(key)
-        if explanation is None:
-            raise ProblemDetails(404, f"run {str(key)[:_SHOWN]} is not known, or was forgotten")
-        return self._sources.as_read(explanation)
+@view(
+    "run_explanation",
+    "/api/v1/runs/{workspace}/{kind}/{id}/explanation",
+    "Why people were notified of a run, or why not.",
+)
+async def run_explanation_view(sources: ViewSources, query: RunQuery) -> Explanation:
+    key = RunKey(query.workspace, query.kind, query.id)
+    explanation = await sources.alerting.explain_run(key)
+    if explanation is None:
+        raise ProblemDetails(404, f"run {str(key)[:_SHOWN]} is not known, or was forgotten")
+    return sources.as_read(explanation)
 
-    async def _parents(self, run: RunState) -> tuple[RunView, ...]:
-        around = (
-            (RunKind.PLAN_RUN, run.parents.plan_run),
-            (RunKind.FLOW_RUN, run.parents.flow_run),
-        )
-        keys = [RunKey(run.key.workspace, kind, key) for kind, key in around if key is not None]
-        stored = await self._stored.runs(keys)
-        return await self._rows.rows(stored[key] for key in keys if key in stored)
 
-    async def _transitions(self, run: RunState) -> tuple[ReportedState, ...]:
-        ids = run_event_ids(run.key, _EVENTS, corrections=run.corrections)
-        recorded = (await self._stored.events_by_id(ids)).values()
-        events = [
-            found.event
-            for found in sorted(recorded, key=lambda each: each.position)
-            if isinstance(found.event, RunEvent)
-        ]
-        return tuple(transitions_of(run, events))
+async def _parents(sources: ViewSources, run: RunState) -> tuple[RunView, ...]:
+    around = (
+        (RunKind.PLAN_RUN, run.parents.plan_run),
+        (RunKind.FLOW_RUN, run.parents.flow_run),
+    )
+    keys = [RunKey(run.key.workspace, kind, key) for kind, key in around if key is not None]
+    stored = await sources.runs.runs(keys)
+    return await run_views(sources, (stored[key] for key in keys if key in stored))
 
-    async def _tree(
-        self, run: RunState, children: Sequence[RunState]
-    ) -> list[tuple[int, RunState]]:
-        """Return the run and all inside it in the order of a tree, each with its depth."""
-        inside: dict[RunKey, list[RunState]] = {run.key: list(children)}
-        flow_runs = [child for child in children if child.key.kind is RunKind.FLOW_RUN]
-        for flow_run in flow_runs[:_MOST_FLOW_RUNS]:
-            inside[flow_run.key] = await self._stored.children(flow_run.key)
-        # The parts of a flow run name the plan run around it too: each is shown at its nearest.
-        nested = {part.key for flow_run in flow_runs for part in inside.get(flow_run.key, ())}
-        rows, seen = [(0, run)], {run.key}
-        for child in children:
-            if child.key in nested | seen:
-                continue
-            seen.add(child.key)
-            rows.append((1, child))
-            for part in inside.get(child.key, ()):
-                if part.key not in seen:
-                    seen.add(part.key)
-                    rows.append((2, part))
-        return rows
 
-    def _with_jobs(self, depth: int, run: RunState) -> list[RunPart]:
-        """Return a run, and the jobs of a job group."""
-        active = self._sources.live.active_run(run.key)
-        run = run if active is None else active.run
-        row = self._rows.row(run)
-        part = filled(RunPart, row, depth=depth, name=row.recipe or row.pipeline)
-        jobs = run.jobs.records if run.jobs is not None else ()
-        is_current = run.detailed or not run.status.is_terminal
-        return [part, *(_job(depth + 1, job, is_current=is_current) for job in jobs)]
+async def _transitions(sources: ViewSources, run: RunState) -> tuple[ReportedState, ...]:
+    ids = run_event_ids(run.key, _EVENTS, corrections=run.corrections)
+    recorded = (await sources.runs.events_by_id(ids)).values()
+    events = [
+        found.event
+        for found in sorted(recorded, key=lambda each: each.position)
+        if isinstance(found.event, RunEvent)
+    ]
+    return tuple(transitions_of(run, events))
+
+
+async def _tree(
+    sources: ViewSources, run: RunState, children: Sequence[RunState]
+) -> list[tuple[int, RunState]]:
+    """Return the run and all inside it in the order of a tree, each with its depth."""
+    inside: dict[RunKey, list[RunState]] = {run.key: list(children)}
+    flow_runs = [child for child in children if child.key.kind is RunKind.FLOW_RUN]
+    for flow_run in flow_runs[:_MOST_FLOW_RUNS]:
+        inside[flow_run.key] = await sources.runs.children(flow_run.key)
+    # The parts of a flow run name the plan run around it too: each is shown at its nearest.
+    nested = {part.key for flow_run in flow_runs for part in inside.get(flow_run.key, ())}
+    rows, seen = [(0, run)], {run.key}
+    for child in children:
+        if child.key in nested | seen:
+            continue
+        seen.add(child.key)
+        rows.append((1, child))
+        for part in inside.get(child.key, ()):
+            if part.key not in seen:
+                seen.add(part.key)
+                rows.append((2, part))
+    return rows
+
+
+def _with_jobs(sources: ViewSources, depth: int, run: RunState) -> list[RunPart]:
+    """Return a run, and the jobs of a job group."""
+    active = sources.live.active_run(run.key)
+    run = run if active is None else active.run
+    row = run_view(sources, run)
+    part = filled(RunPart, row, depth=depth, name=row.recipe or row.pipeline)
+    jobs = run.jobs.records if run.jobs is not None else ()
+    is_current = run.detailed or not run.status.is_terminal
+    return [part, *(_job(depth + 1, job, is_current=is_current) for job in jobs)]
 
 
 def _job(depth: int, job: JobRecord, *, is_current: bool) -> RunPart:
@@ -283,25 +284,3 @@ def _transition(
 
 def run_page_title(query: RunQuery) -> str:
     return f"{query.kind.replace('_', ' ').capitalize()} {query.id}"
-
-
-def run_details_view(reader: RunDetailsReader) -> View:
-    return View(
-        name="run",
-        summary="A run, its states, and what is inside it.",
-        api="/api/v1/runs/{workspace}/{kind}/{id}",
-        query=RunQuery,
-        answer=RunDetails,
-        read=reader.read,
-    )
-
-
-def run_explanation_view(reader: RunDetailsReader) -> View:
-    return View(
-        name="run_explanation",
-        summary="Why people were notified of a run, or why not.",
-        api="/api/v1/runs/{workspace}/{kind}/{id}/explanation",
-        query=RunQuery,
-        answer=Explanation,
-        read=reader.explanation,
-    )

@@ -10,15 +10,14 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from monitor.model.alerts import PipelineOfKind
-from monitor.model.runs import PipelineKind, RunKey, RunKind, RunState, Status
+from monitor.model.runs import RUN_KINDS, PipelineKind, RunKey, RunKind, RunState, Status
 from monitor.model.slices import in_slices
 from monitor.web.http.cursors import cursor_behind, read_cursor
 from monitor.web.http.problems import ProblemDetails
-from monitor.web.http.request_parsing import SHOWN, one_line, refuse_unknown
-from monitor.web.views.runs.run_rows import KINDS_OF, RunRows
+from monitor.web.http.request_parsing import SHOWN, one_line
+from monitor.web.views.runs.run_views import RunView, run_views
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View
-from monitor.web.views.view_models import RunView
+from monitor.web.views.view import view
 
 _PIPELINES = 500  # whose names fit a text
 LIST = "runs by creation"
@@ -73,35 +72,29 @@ class RunsAnswer(Struct, frozen=True, kw_only=True):
     searched: int | None
 
 
-class RunListReader:
-    """Reads the newest runs by the indexes of the store."""
-
-    def __init__(self, sources: ViewSources) -> None:
-        self._sources = sources
-        self._rows = RunRows(sources)
-
-    async def read(self, query: RunsQuery) -> RunsAnswer:
-        since = since_of(query.since, now=self._sources.clock.now())
-        fitting = await fitting_pipelines(self._sources, query.workspace, query.pipeline)
-        searched = None if fitting is None else fitting[:_PIPELINES]
-        runs = await self._sources.runs.recent_runs(
-            workspace=query.workspace,
-            kind=query.kind,
-            statuses=() if query.status is None else query.status.statuses,
-            pipelines=None if searched is None else runs_of(searched),
-            since=since,
-            before=await place_of(self._sources, LIST, query.cursor),
-            limit=query.limit + 1,
-        )
-        shown = runs[: query.limit]
-        if not shown:
-            refuse_unknown(query.workspace, self._rows.workspaces())
-        return RunsAnswer(
-            data=await self._rows.rows(shown),
-            next=cursor_of(LIST, shown[-1]) if len(runs) > len(shown) else None,
-            fitting=None if fitting is None else len(fitting),
-            searched=None if searched is None else len(searched),
-        )
+@view("runs", "/api/v1/runs", "Runs, newest first.")
+async def runs_view(sources: ViewSources, query: RunsQuery) -> RunsAnswer:
+    since = since_of(query.since, now=sources.clock.now())
+    fitting = await fitting_pipelines(sources, query.workspace, query.pipeline)
+    searched = None if fitting is None else fitting[:_PIPELINES]
+    runs = await sources.runs.recent_runs(
+        workspace=query.workspace,
+        kind=query.kind,
+        statuses=() if query.status is None else query.status.statuses,
+        pipelines=None if searched is None else runs_of(searched),
+        since=since,
+        before=await place_of(sources, LIST, query.cursor),
+        limit=query.limit + 1,
+    )
+    shown = runs[: query.limit]
+    if not shown:
+        sources.refuse_unknown(query.workspace)
+    return RunsAnswer(
+        data=await run_views(sources, shown),
+        next=cursor_of(LIST, shown[-1]) if len(runs) > len(shown) else None,
+        fitting=None if fitting is None else len(fitting),
+        searched=None if searched is None else len(searched),
+    )
 
 
 async def fitting_pipelines(
@@ -120,7 +113,7 @@ async def fitting_pipelines(
         if workspace in (None, pipeline.workspace)
         and (text == pipeline.id or folded in pipeline.label.casefold())
     }
-    workspaces = [status.workspace for status in sources.live.workspaces()]
+    workspaces = sources.workspace_names
     with_id: list[PipelineIdentity] = [
         (name, kind, text)
         for name in (workspaces if workspace is None else [workspace])
@@ -136,7 +129,7 @@ def runs_of(pipelines: Sequence[PipelineIdentity]) -> list[PipelineOfKind]:
     return [
         (workspace, run_kind, pipeline_id)
         for workspace, kind, pipeline_id in pipelines
-        for run_kind in KINDS_OF[kind]
+        for run_kind in RUN_KINDS[kind]
     ]
 
 
@@ -186,14 +179,3 @@ async def place_of(sources: ViewSources, list_name: str, cursor: str | None) -> 
             400, "cursor: the run behind which it goes on is no longer stored; leave it out"
         )
     return key
-
-
-def runs_view(sources: ViewSources) -> View:
-    return View(
-        name="runs",
-        summary="Runs, newest first.",
-        api="/api/v1/runs",
-        query=RunsQuery,
-        answer=RunsAnswer,
-        read=RunListReader(sources).read,
-    )

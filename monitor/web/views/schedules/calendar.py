@@ -14,7 +14,7 @@ from msgspec import Struct
 from monitor.alerting.rules.expected_starts import ExpectedStart
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.live_state import SCHEDULES, ScheduleKnown, WorkspaceStatus
-from monitor.model.runs import Pipeline, PipelineKind, RunKind, RunState
+from monitor.model.runs import RUN_KINDS, Pipeline, RunState
 from monitor.model.slices import in_slices
 from monitor.web.http.cursors import cursor_behind, read_cursor, sort_text
 from monitor.web.http.problems import ProblemDetails
@@ -29,14 +29,15 @@ from monitor.web.views.schedules.comparison import (
     expected_times,
 )
 from monitor.web.views.schedules.schedule_list import (
-    ScheduleListReader,
     ScheduleView,
+    is_meant,
     order_of,
-    workspaces_of,
+    ordered_schedules,
+    schedule_view,
 )
 from monitor.web.views.schedules.starts_known import MOST_RUNS, starts_known
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View
+from monitor.web.views.view import view
 
 _LIST = "schedules by name"
 _ROWS = 25
@@ -47,10 +48,6 @@ _MOST_STARTS_A_DAY = 4  # that stand one by one; more of them are counted by hou
 _MARGIN = timedelta(days=1)  # around the week: a start may come late
 _DAYS, _HOURS = 7, 24
 _EARLIEST_YEAR, _LATEST_YEAR = 2000, 2100
-_KINDS = {
-    PipelineKind.FLOW: (RunKind.FLOW_RUN, RunKind.JOB_GROUP),
-    PipelineKind.PLAN: (RunKind.PLAN_RUN,),
-}
 
 
 class CalendarQuery(Struct, frozen=True, kw_only=True):
@@ -151,119 +148,121 @@ class _Week(Struct, frozen=True, kw_only=True):
         return datetime.combine(day, time(), tzinfo=self.zone).astimezone(UTC)
 
 
-class CalendarReader:
-    """Compares what schedules expect with the runs that are remembered."""
-
-    def __init__(self, sources: ViewSources) -> None:
-        self._sources = sources
-        self._schedules = ScheduleListReader(sources)
-
-    async def read(self, query: CalendarQuery) -> Calendar:
-        zone = _zone(query.zone)
-        today = self._sources.clock.now().astimezone(zone).date()
-        week = _Week(monday=_monday(query.week, today), zone=zone)
-        behind = read_cursor(_LIST, query.cursor, tuple[str, str, str, str])
-        rows = await self._rows(query, behind)
-        shown = rows[:_ROWS]
-        data = await self._compare(shown, week)
-        return Calendar(
-            week=_name(week.monday),
-            previous_week=_name(week.monday - timedelta(days=_DAYS)),
-            next_week=_name(week.monday + timedelta(days=_DAYS)),
-            this_week=_name(today),
-            days=week.days,
-            today=today,
-            visible=tuple(
-                VisibleSchedules(
-                    workspace=status.workspace,
-                    of=status.schedules_of,
-                    read_at=status.schedules_read_at,
-                    unwatched=self._sources.live.why_unwatched(status.workspace, SCHEDULES),
-                    count=len(status.schedules),
-                )
-                for status in workspaces_of(self._sources, query.workspace)
-            ),
-            counts=dict(sum((Counter(day.counts) for row in data for day in row.days), Counter())),
-            data=tuple(data),
-            next=cursor_behind(_LIST, shown[-1].key) if len(rows) > len(shown) else None,
-        )
-
-    async def _rows(self, query: CalendarQuery, behind: RowKey | None) -> list[_Row]:
-        """Return the rows of a page, and at least one more where there are more."""
-        rows: list[_Row] = []
-        statuses = workspaces_of(self._sources, query.workspace)
-        for status in sorted(statuses, key=lambda status: status.workspace):
-            ordered = await self._schedules.ordered.of(status)
-            if behind is not None and status.workspace < behind[0]:
-                continue
-            if behind is not None and status.workspace == behind[0]:
-                ordered = ordered[bisect_left(ordered, behind[1:3], key=order_of) :]
-            async for schedule in in_slices(ordered):
-                found = self._rows_of(status, schedule, query.pipeline)
-                rows += [row for row in found if behind is None or row.key > behind]
-                if len(rows) > _ROWS:
-                    return rows
-        return rows
-
-    def _rows_of(
-        self, status: WorkspaceStatus, schedule: ScheduleKnown, text: str | None
-    ) -> list[_Row]:
-        """Return a row for each pipeline that is meant, in their order."""
-        meant = [
-            pipeline
-            for pipeline in schedule.starts or schedule.pipelines
-            if text is None or self._schedules.is_meant(text, status, pipeline)
-        ]
-        # Of what was deleted nothing is left but the schedule itself.
-        is_shown = bool(meant) or text is None
-        pipelines = meant if schedule.starts else [None] * is_shown
-        rows = [_Row(status=status, schedule=schedule, pipeline=pipeline) for pipeline in pipelines]
-        return sorted(rows, key=lambda row: row.key)
-
-    async def _compare(self, rows: Sequence[_Row], week: _Week) -> list[CalendarRow]:
-        span = Span(begin=week.span.begin - _MARGIN, end=week.span.end + _MARGIN)
-        keys = {key for row in rows for key in _keys(row)}
-        limit = min(MOST_RUNS, max(_LEAST_RUNS, _RUNS_ON_A_PAGE // max(1, len(keys))))
-        runs = await self._sources.runs.pipeline_runs(
-            keys,
-            limit=limit,
-            since=span.begin,
-            before=span.end,
-        )
-        known = {
-            row.key: starts_known(
-                self._sources,
-                row.status,
-                row.schedule,
-                {key: runs.get(key, ()) for key in _keys(row)},
-                limit=limit,
+@view(
+    "schedule_starts",
+    "/api/v1/schedules/starts",
+    "Expected and real starts of a week, by schedule.",
+)
+async def calendar_view(sources: ViewSources, query: CalendarQuery) -> Calendar:
+    zone = _zone(query.zone)
+    today = sources.clock.now().astimezone(zone).date()
+    week = _Week(monday=_monday(query.week, today), zone=zone)
+    behind = read_cursor(_LIST, query.cursor, tuple[str, str, str, str])
+    rows = await _rows(sources, query, behind)
+    shown = rows[:_ROWS]
+    data = await _compare(sources, shown, week)
+    return Calendar(
+        week=_name(week.monday),
+        previous_week=_name(week.monday - timedelta(days=_DAYS)),
+        next_week=_name(week.monday + timedelta(days=_DAYS)),
+        this_week=_name(today),
+        days=week.days,
+        today=today,
+        visible=tuple(
+            VisibleSchedules(
+                workspace=status.workspace,
+                of=status.schedules_of,
+                read_at=status.schedules_read_at,
+                unwatched=sources.live.why_unwatched(status.workspace, SCHEDULES),
+                count=len(status.schedules),
             )
-            for row in rows
-        }
-        # Thousands of times may have to be computed, which takes longer than a step may.
-        days = await asyncio.to_thread(_days_of, rows, runs, known, week, span)
-        return [self._view(row, *days[row.key]) for row in rows]
+            for status in sources.workspaces(query.workspace)
+        ),
+        counts=dict(sum((Counter(day.counts) for row in data for day in row.days), Counter())),
+        data=tuple(data),
+        next=cursor_behind(_LIST, shown[-1].key) if len(rows) > len(shown) else None,
+    )
 
-    def _view(self, row: _Row, days: tuple[DayOfStarts, ...], problem: str | None) -> CalendarRow:
-        status, pipeline = row.status, row.pipeline
-        now = status.time_there(self._sources.clock.now())
-        return CalendarRow(
-            workspace=status.workspace,
-            schedule=self._schedules.view(status, row.schedule, now=now),
-            pipeline=pipeline,
-            pipeline_name=self._sources.live.label(status.workspace, pipeline)
-            if pipeline
-            else None,
-            days=days,
-            problem=problem,
+
+async def _rows(sources: ViewSources, query: CalendarQuery, behind: RowKey | None) -> list[_Row]:
+    """Return the rows of a page, and at least one more where there are more."""
+    rows: list[_Row] = []
+    statuses = sources.workspaces(query.workspace)
+    for status in sorted(statuses, key=lambda status: status.workspace):
+        ordered = await ordered_schedules(status)
+        if behind is not None and status.workspace < behind[0]:
+            continue
+        if behind is not None and status.workspace == behind[0]:
+            ordered = ordered[bisect_left(ordered, behind[1:3], key=order_of) :]
+        async for schedule in in_slices(ordered):
+            found = _rows_of(sources, status, schedule, query.pipeline)
+            rows += [row for row in found if behind is None or row.key > behind]
+            if len(rows) > _ROWS:
+                return rows
+    return rows
+
+
+def _rows_of(
+    sources: ViewSources, status: WorkspaceStatus, schedule: ScheduleKnown, text: str | None
+) -> list[_Row]:
+    """Return a row for each pipeline that is meant, in their order."""
+    meant = [
+        pipeline
+        for pipeline in schedule.starts or schedule.pipelines
+        if text is None or is_meant(sources, text, status, pipeline)
+    ]
+    # Of what was deleted nothing is left but the schedule itself.
+    is_shown = bool(meant) or text is None
+    pipelines = meant if schedule.starts else [None] * is_shown
+    rows = [_Row(status=status, schedule=schedule, pipeline=pipeline) for pipeline in pipelines]
+    return sorted(rows, key=lambda row: row.key)
+
+
+async def _compare(sources: ViewSources, rows: Sequence[_Row], week: _Week) -> list[CalendarRow]:
+    span = Span(begin=week.span.begin - _MARGIN, end=week.span.end + _MARGIN)
+    keys = {key for row in rows for key in _keys(row)}
+    limit = min(MOST_RUNS, max(_LEAST_RUNS, _RUNS_ON_A_PAGE // max(1, len(keys))))
+    runs = await sources.runs.pipeline_runs(
+        keys,
+        limit=limit,
+        since=span.begin,
+        before=span.end,
+    )
+    known = {
+        row.key: starts_known(
+            sources,
+            row.status,
+            row.schedule,
+            {key: runs.get(key, ()) for key in _keys(row)},
+            limit=limit,
         )
+        for row in rows
+    }
+    # Thousands of times may have to be computed, which takes longer than a step may.
+    days = await asyncio.to_thread(_days_of, rows, runs, known, week, span)
+    return [_view(sources, row, *days[row.key]) for row in rows]
+
+
+def _view(
+    sources: ViewSources, row: _Row, days: tuple[DayOfStarts, ...], problem: str | None
+) -> CalendarRow:
+    status, pipeline = row.status, row.pipeline
+    now = status.time_there(sources.clock.now())
+    return CalendarRow(
+        workspace=status.workspace,
+        schedule=schedule_view(sources, status, row.schedule, now=now),
+        pipeline=pipeline,
+        pipeline_name=sources.live.label(status.workspace, pipeline) if pipeline else None,
+        days=days,
+        problem=problem,
+    )
 
 
 def _keys(row: _Row) -> list[PipelineOfKind]:
     """Return the kinds of runs that the row's pipeline has."""
     if row.pipeline is None:
         return []
-    return [(row.status.workspace, kind, row.pipeline.id) for kind in _KINDS[row.pipeline.kind]]
+    return [(row.status.workspace, kind, row.pipeline.id) for kind in RUN_KINDS[row.pipeline.kind]]
 
 
 def _days_of(
@@ -347,14 +346,3 @@ def _zone(name: str) -> ZoneInfo:
         raise ProblemDetails(
             400, f"zone: {one_line(name[:40])!r} is no time zone; write Europe/Berlin"
         ) from exc
-
-
-def calendar_view(sources: ViewSources) -> View:
-    return View(
-        name="schedule_starts",
-        summary="Expected and real starts of a week, by schedule.",
-        api="/api/v1/schedules/starts",
-        query=CalendarQuery,
-        answer=Calendar,
-        read=CalendarReader(sources).read,
-    )

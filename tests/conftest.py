@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,21 @@ def pytest_configure() -> None:
     if shutil.disk_usage(_MEMORY).free >= _MEMORY_BYTES:
         # Workers and servers inherit it.
         os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector away from the collected tests: all of them stay to the end.
+
+    Its searches were a third of the processor time of collecting, and a seventh of the tests' own.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -33,6 +33,7 @@ def collector() -> Iterator[None]:
     gc.set_threshold(*thresholds)
     gc.callbacks[:] = callbacks
     gc.unfreeze()
+    gc.freeze()  # as `tests/conftest.py` leaves it
 
 
 def searches_of_all() -> list[int]:

@@ -13,6 +13,32 @@ from tests.web.site import Site
 
 NAMED = ServerSettings(listen="127.0.0.1:0", hosts=("Monitor.example.com", "münchen.example"))
 TRACK = {"kind": "job_group", "id": "7"}
+FOREIGN_HOSTS = (
+    "evil.example",
+    "evil.example:9876",
+    "monitor.example.com",
+    "127.0.0.1.evil.example",
+    "localhost.evil.example",
+    "notlocalhost",
+    "127.0.0.1@evil.example",
+    "0x7f.1",
+    "[::1",
+    "[::1]x",
+    "localhost:port",
+    "",
+    ".",
+)
+# What a browser sends with a request that a page of another origin makes.
+FOREIGN_ORIGINS = (
+    {"Origin": "https://evil.example"},
+    {"Origin": "http://127.0.0.1:1"},
+    {"Origin": "null"},
+    {"Origin": "about:blank"},
+    {"Origin": "http://[::1"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "Cross-Site"},
+    {"Sec-Fetch-Site": "same-site", "Origin": "http://localhost:3000"},
+)
 # Each method that changes something, on a route that takes it.
 WRITES = [
     ("POST", "/api/v1/track"),
@@ -25,31 +51,14 @@ WRITES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "evil.example",
-        "evil.example:9876",
-        "monitor.example.com",
-        "127.0.0.1.evil.example",
-        "localhost.evil.example",
-        "notlocalhost",
-        "127.0.0.1@evil.example",
-        "0x7f.1",
-        "[::1",
-        "[::1]x",
-        "localhost:port",
-        "",
-        ".",
-    ],
-)
 @pytest.mark.parametrize("path", ["/", "/live", "/api/v1/runs", "/none"])
-async def test_a_foreign_host_is_misdirected(site: Site, host: str, path: str) -> None:
+async def test_a_foreign_host_is_misdirected(site: Site, path: str) -> None:
     """A name that somebody else's DNS leads here, as in DNS rebinding, is answered 421."""
-    answer = await site.get(path, headers={"Host": host})
+    answers = {host: await site.get(path, headers={"Host": host}) for host in FOREIGN_HOSTS}
 
-    assert answer.status == 421
-    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert {host for host, answer in answers.items() if answer.status != 421} == set()
+    types = {answer.headers["Content-Type"] for answer in answers.values()}
+    assert types == {"application/problem+json"}
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
@@ -121,28 +130,20 @@ async def test_the_name_of_the_machine_is_ours_where_our_own_links_have_it(
 
 
 @pytest.mark.parametrize(("method", "path"), WRITES)
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Origin": "https://evil.example"},
-        {"Origin": "http://127.0.0.1:1"},
-        {"Origin": "null"},
-        {"Origin": "about:blank"},
-        {"Origin": "http://[::1"},
-        {"Sec-Fetch-Site": "cross-site"},
-        {"Sec-Fetch-Site": "Cross-Site"},
-        {"Sec-Fetch-Site": "same-site", "Origin": "http://localhost:3000"},
-    ],
-)
-async def test_no_page_of_another_origin_writes(
-    site: Site, method: str, path: str, headers: dict[str, str]
-) -> None:
+async def test_no_page_of_another_origin_writes(site: Site, method: str, path: str) -> None:
     """A write that a browser sends for another origin is 403, whatever its body is."""
-    sent = {**headers, "Content-Type": "application/json"}
-    async with site.session.request(
-        method, site.url + path, data=b'{"kind":"job_group","id":"7"}', headers=sent
-    ) as response:
-        assert response.status == 403
+    written = []
+    for headers in FOREIGN_ORIGINS:
+        async with site.session.request(
+            method,
+            site.url + path,
+            data=b'{"kind":"job_group","id":"7"}',
+            headers={**headers, "Content-Type": "application/json"},
+        ) as response:
+            if response.status != 403:
+                written.append(headers)
+
+    assert written == []
     assert site.requested == []
 
 

@@ -105,7 +105,7 @@ def _time_of(event: Event) -> str:
     if occurred_at is None:
         return f"{times.RECORDED}{event['recordedtime']}"
     run = event["data"].get("run") or {}
-    names = {"run.queued": "created_at", "run.started": "started_at"}
-    name = names.get(event_type(event), "finished_at")
+    names = {"run.queued": "created", "run.started": "started"}
+    name = names.get(event_type(event), "finished")
     is_approximate = name in run.get("approximate", ()) and run.get(name) == occurred_at
     return f"{times.APPROXIMATE}{occurred_at}" if is_approximate else str(occurred_at)

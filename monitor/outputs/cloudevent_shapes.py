@@ -16,6 +16,15 @@ from monitor.model.shapes import filled
 Instant: TypeAlias = Annotated[datetime, Meta(tz=True)]  # so that schemas say that it is one
 # Of an alert, what Alertmanager names has its names; all other names are in snake_case.
 ALERTMANAGER_NAMES = {"starts_at": "startsAt", "ends_at": "endsAt"}
+# What is published of a run names its instants without the suffix.
+INSTANT_NAMES = {
+    "created_at": "created",
+    "started_at": "started",
+    "finished_at": "finished",
+    "heartbeat_at": "heartbeat",
+    "last_success_at": "last_success",
+    "expected_start_at": "next_expected_start",
+}
 
 
 class PipelineData(Struct, frozen=True, kw_only=True, gc=False):
@@ -26,7 +35,7 @@ class PipelineData(Struct, frozen=True, kw_only=True, gc=False):
     name: str | None
 
 
-class RunData(Struct, frozen=True, kw_only=True, gc=False):
+class RunData(Struct, frozen=True, kw_only=True, gc=False, rename=INSTANT_NAMES):
     """One run as of this transition.
 
     A time that the workspace did not report is null; ``approximate`` names those that it reported

@@ -190,6 +190,7 @@ def _run_data(run: RunState) -> RunData:
         run,
         id=run.key.id,
         kind=run.key.kind,
+        approximate=tuple(field.removesuffix("_at") for field in run.approximate),
         unconfirmed=run.unconfirmed_end is not None,
         native_status=_clipped(run.native_status),
         owner=_clipped(run.owner),

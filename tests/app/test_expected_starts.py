@@ -75,8 +75,8 @@ async def test_broker_page_and_metrics_show_the_same_start(tmp_path: Path) -> No
             for message in subscriber.messages:
                 if "/flow_run/" in message.topic and message.topic.endswith("/state"):
                     state = json.loads(message.payload)
-                    if state["expected_start_at"] is not None:
-                        published[state["pipeline"]["id"]] = state["expected_start_at"]
+                    if state["next_expected_start"] is not None:
+                        published[state["pipeline"]["id"]] = state["next_expected_start"]
             for row in (await face.json("/api/v1/pipelines"))["data"]:
                 if row["pipeline_id"] in published and row["run_kind"] == "flow_run":
                     shown[row["pipeline_id"]] = row["expected_start_at"]

@@ -86,10 +86,10 @@ async def test_a_success_seen_by_callback_is_followed_by_its_details(tmp_path: P
                 events[word]["data"]["run"] for word in ("succeeded", "confirmed", "detailed")
             )
             assert claimed["unconfirmed"]
-            assert (claimed["finished_at"], claimed["duration_seconds"]) == (None, None)
+            assert (claimed["finished"], claimed["duration_seconds"]) == (None, None)
             assert not confirmed["unconfirmed"]
             assert not detailed["unconfirmed"]
-            assert detailed["finished_at"] is not None
+            assert detailed["finished"] is not None
             assert detailed["duration_seconds"] >= 0
             assert detailed["status"] == "succeeded"
             for word in ("confirmed", "detailed"):

@@ -58,10 +58,10 @@ def test_a_failed_run_is_published_with_all_attributes() -> None:
                 "status": "failed",
                 "unconfirmed": False,
                 "native_status": "Failed",
-                "created_at": "2026-11-21T12:00:00Z",
-                "started_at": "2026-11-21T12:00:05Z",
-                "finished_at": "2026-11-21T12:01:05Z",
-                "approximate": ["started_at"],
+                "created": "2026-11-21T12:00:00Z",
+                "started": "2026-11-21T12:00:05Z",
+                "finished": "2026-11-21T12:01:05Z",
+                "approximate": ["started"],
                 "implausible": [],
                 "duration_seconds": 60.0,
                 "trigger": "unknown",
@@ -98,7 +98,7 @@ def test_an_unreported_time_is_absent() -> None:
     event = msgspec.structs.replace(event, occurred_at=None)
     message = decoded(event)
     assert "time" not in message
-    assert message["data"]["run"]["started_at"] is None
+    assert message["data"]["run"]["started"] is None
     assert message["data"]["run"]["duration_seconds"] is None
 
 

@@ -119,23 +119,23 @@ async def test_a_pipeline_snapshot_is_the_live_state(scene: MqttScene, broker: M
                 "status": "running",
                 "unconfirmed_end": None,
                 "native_status": "running",
-                "created_at": "2026-11-21T12:00:00Z",
-                "started_at": "2026-11-21T12:00:05Z",
+                "created": "2026-11-21T12:00:00Z",
+                "started": "2026-11-21T12:00:05Z",
                 "percent_complete": 40.0,
-                "heartbeat_at": None,
+                "heartbeat": None,
                 "url": None,
             }
         ],
         "last_run": {
             "id": "1",
             "status": "succeeded",
-            "started_at": "2026-11-21T12:00:00Z",
-            "finished_at": "2026-11-21T12:01:00Z",
+            "started": "2026-11-21T12:00:00Z",
+            "finished": "2026-11-21T12:01:00Z",
             "duration_seconds": 60.0,
         },
-        "last_success_at": "2026-11-21T12:01:00Z",
+        "last_success": "2026-11-21T12:01:00Z",
         "consecutive_failures": 0,
-        "expected_start_at": None,
+        "next_expected_start": None,
         "known_at": f"{now:%Y-%m-%dT%H:%M:%SZ}",
         "known_by": "reconciliation",
     }
@@ -158,7 +158,7 @@ async def test_a_failing_recipe_is_not_hidden_by_a_later_success_of_another(
     await scene.start()
     published = json.loads((await retained_messages(broker, topic=PIPELINE))[PIPELINE])
     assert (published["last_run"]["id"], published["last_run"]["status"]) == ("1", "succeeded")
-    assert (published["last_success_at"], published["consecutive_failures"]) == (None, 3)
+    assert (published["last_success"], published["consecutive_failures"]) == (None, 3)
 
 
 async def test_a_change_is_published_once(scene: MqttScene, broker: Mosquitto) -> None:

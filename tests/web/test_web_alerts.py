@@ -45,7 +45,7 @@ async def test_an_alert_is_shown_with_every_field(site: Site) -> None:
     site.alerting.show(site.alerting.alert())
     (alert,) = (await site.get("/api/v1/alerts")).document["data"]
     assert (alert["state"], alert["pipeline"], alert["run_id"]) == ("firing", "orders", "17")
-    assert (alert["ends_at"], alert["muted_by"], alert["is_flapping"]) == (None, [], False)
+    assert (alert["ends_at"], alert["muted_by"], alert["flapping"]) == (None, [], False)
 
 
 @pytest.mark.parametrize(

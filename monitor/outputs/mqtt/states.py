@@ -20,7 +20,7 @@ from monitor.model.live_state import (
 from monitor.model.overall_health import newest_of
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Source, Status
 from monitor.model.shapes import filled
-from monitor.outputs.cloudevent_shapes import Instant
+from monitor.outputs.cloudevent_shapes import INSTANT_NAMES, Instant
 from monitor.outputs.event_output import DaemonInfo
 from monitor.outputs.freshness import knows_what_runs
 from monitor.outputs.mqtt.alert_states import AlertStatus
@@ -67,7 +67,7 @@ class PipelineStateData(Struct, frozen=True, kw_only=True):
     name: str | None
 
 
-class ActiveRunData(Struct, frozen=True, kw_only=True):
+class ActiveRunData(Struct, frozen=True, kw_only=True, rename=INSTANT_NAMES):
     """A run that has not ended as far as we know. Instants are the workspace's.
 
     ``status`` is ``unknown`` where what runs is unknown; the rest is what was observed last.
@@ -85,7 +85,7 @@ class ActiveRunData(Struct, frozen=True, kw_only=True):
     url: str | None
 
 
-class LastRunData(Struct, frozen=True, kw_only=True):
+class LastRunData(Struct, frozen=True, kw_only=True, rename=INSTANT_NAMES):
     """The run that ended last, by when it ended."""
 
     id: str | None
@@ -95,7 +95,7 @@ class LastRunData(Struct, frozen=True, kw_only=True):
     duration_seconds: float | None
 
 
-class PipelineState(Struct, frozen=True, kw_only=True):
+class PipelineState(Struct, frozen=True, kw_only=True, rename=INSTANT_NAMES):
     """One pipeline's snapshot for one kind of run.
 
     ``state`` says whether what runs is ``known`` or ``unknown``, because nobody has confirmed it

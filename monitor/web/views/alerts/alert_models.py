@@ -52,7 +52,7 @@ class AlertLinks(Struct, frozen=True, kw_only=True):
     acknowledge: str | None
 
 
-class AlertView(Struct, frozen=True, kw_only=True):
+class AlertView(Struct, frozen=True, kw_only=True, rename={"is_flapping": "flapping"}):
     """One alert. Instants are on the clock of its subject; ``notified_at`` is ours.
 
     ``notified_at`` is of the newest notification that an output has taken, ``notified_through``

@@ -1,4 +1,4 @@
-"""What the configuration reads and writes about alerting, and the rule kinds it is checked by."""
+"""The settings of alerting, and the rule kinds against which they are validated."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class AlertingSettings(Struct, frozen=True, kw_only=True):
         Meta(ge=0, le=300),
         Setting(
             "How long links between a plan run and its parts are looked for, and how long "
-            "an alert waits behind another one that is likely to be about the same failure."
+            "an alert waits for another one that is likely to be about the same failure."
         ),
     ] = 15.0
 

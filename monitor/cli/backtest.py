@@ -17,9 +17,9 @@ import msgspec
 from monitor import logs
 from monitor.alerting.backtest.backtest import backtest as run_backtest
 from monitor.alerting.backtest.backtest import learning_rules
-from monitor.alerting.backtest.comparison import BacktestFiring, RuleComparison
 from monitor.alerting.backtest.recorded_log import RecordedLog
 from monitor.alerting.backtest.replay import PartOfPlan, Parts
+from monitor.alerting.backtest.rule_comparison import BacktestFiring, RuleComparison
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Recorded
 from monitor.cli import times

@@ -105,7 +105,7 @@ class ScheduledFlow:
         )
 
     def missed(self, polls: Sequence[datetime]) -> list[datetime]:
-        """Return the times that had not started at the first poll behind their grace."""
+        """Return the times that had not started at the first poll after their grace."""
         found = []
         for at, started_at in self.starts.items():
             judged_at = next((poll for poll in polls if poll >= at + GRACE), None)

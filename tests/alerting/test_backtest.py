@@ -9,9 +9,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.backtest.comparison import BacktestFiring, compare
 from monitor.alerting.backtest.recorded_log import RecordedLog
 from monitor.alerting.backtest.replay import recorded_rules
+from monitor.alerting.backtest.rule_comparison import BacktestFiring, compare
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings

@@ -11,9 +11,9 @@ import msgspec
 
 from monitor.alerting.attribution.subjects import fingerprint_of, of_run
 from monitor.alerting.backtest.backtest import backtest
-from monitor.alerting.backtest.comparison import RuleComparison, Side
 from monitor.alerting.backtest.recorded_log import RecordedLog
 from monitor.alerting.backtest.replay import NO_PARTS, PartOfPlan, Parts
+from monitor.alerting.backtest.rule_comparison import RuleComparison, Side
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
@@ -138,14 +138,14 @@ _PARTS: Parts = {
 
 
 async def test_a_link_that_no_event_carries_is_known_when_the_plan_run_ends() -> None:
-    """The plan's alert waits behind that of its flow, as it did, and is no difference."""
+    """The plan's alert waits for that of its flow, as it did, and is no difference."""
     fired = alert_event("fired", 60, kind=RunKind.FLOW_RUN)
     row = (await run_backtest(*_plan_story(), fired, parts=_PARTS))["run_failed"]
     assert (row.would_fire, row.did_fire) == (1, 1)
     assert (row.only_new, row.only_old, row.undecided) == ((), (), ())
 
 
-async def test_a_part_whose_creation_no_event_carries_waits_behind_the_alert_of_its_plan() -> None:
+async def test_a_part_whose_creation_no_event_carries_waits_for_the_alert_of_its_plan() -> None:
     """That a plan run may contain it follows from when it was created, which is read later."""
     plan_run = state(5, Status.RUNNING, kind=RunKind.PLAN_RUN, created_at=at(0), started_at=at(0))
     running = state(7, Status.RUNNING, kind=RunKind.FLOW_RUN)
@@ -287,7 +287,7 @@ async def test_what_follows_from_an_undecided_alert_is_undecided() -> None:
     assert [each.side for each in row.undecided] == [Side.OLD, Side.NEW]
 
 
-async def test_an_alert_that_waited_behind_a_resolved_one_fires_at_once() -> None:
+async def test_an_alert_that_waited_for_a_resolved_one_fires_at_once() -> None:
     """The plan still fails when its flow has recovered, and recovers itself moments later."""
     recovered = ended(9, 400, Status.SUCCEEDED, kind=RunKind.FLOW_RUN)
     plan_again = ended(6, 405, Status.SUCCEEDED, kind=RunKind.PLAN_RUN)

@@ -48,7 +48,7 @@ def stand(engine_scene: EngineScene, flows: int) -> None:
 
 
 class BrokenRule:
-    """A guard behind which one rule raises while it ``is_broken``."""
+    """A guard in which one rule raises while it ``is_broken``."""
 
     def __init__(self, engine_scene: EngineScene) -> None:
         self.is_broken = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from monitor.alerting.alerts.outcome import StepWord
-from monitor.alerting.engine.history import EvaluationHistory
+from monitor.alerting.engine.evaluation_history import EvaluationHistory
 
 AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
 EVENT = "acme:job_group:1:failed"

@@ -114,7 +114,7 @@ async def test_a_pipeline_whose_alert_is_resolved_names_it_and_its_outputs(
     last = f"no open alert; last was alert run_failed ({alert.fingerprint}), {resolved}"
     assert explanation.answer == (
         f"flow 7 (orders) of acme: {last}: fired, but alert.resolved waits in mqtt "
-        "behind 3 other events"
+        "after 3 other events"
     )
     assert explanation.reason is StepOutcome.WAITING
     newest = (await alerting.bus.status()).newest_position
@@ -152,7 +152,7 @@ async def test_a_pipeline_names_an_alert_that_ended_while_pending(alerting: Aler
 async def test_a_pipeline_whose_failure_is_evidence_elsewhere_is_not_healthy(
     alerting: Alerting,
 ) -> None:
-    """A plan whose flow fired before the plan failed names the alert that it waits behind."""
+    """A plan whose flow fired before the plan failed names the alert that it waits for."""
     flow_run = failed(1, kind=RunKind.FLOW_RUN)
     plan = Pipeline(kind=PipelineKind.PLAN, id="52", name="close")
     linked = msgspec.structs.replace(flow_run, parents=Parents(plan_run="5"))

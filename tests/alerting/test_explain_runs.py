@@ -159,11 +159,11 @@ async def test_deduplicated(alerting: Alerting) -> None:
 
 
 async def test_waiting_in_an_output_and_refused_by_it(alerting: Alerting) -> None:
-    """An output that is behind is named with how many are in front; a refusal with its reason."""
+    """An output that is behind is named with how many come before; a refusal with its reason."""
     await alerting.happen(failed())
     explanation = await alerting.explain(failed())
     assert explanation.reason is StepOutcome.WAITING
-    assert explanation.answer.endswith("alert.fired waits in mqtt behind 1 other event")
+    assert explanation.answer.endswith("alert.fired waits in mqtt after 1 other event")
     (fired,) = await alerting.bus.events(after=1, limit=1)
     letter = DeadLetter(
         position=fired.position, event=fired.event, reason="too large", refused_at=END
@@ -195,10 +195,10 @@ async def test_a_run_that_is_part_of_another_fires_as_that_one(alerting: Alertin
     assert (alert.kind, explanation.reason) == (RunKind.PLAN_RUN, StepOutcome.WAITING)
 
 
-async def test_a_parent_that_became_known_later_waits_behind_the_alert(
+async def test_a_parent_that_became_known_later_waits_for_the_alert(
     alerting: Alerting,
 ) -> None:
-    """The flow run fired; its plan's alert waits behind that one, and both say so."""
+    """The flow run fired; its plan's alert waits for that one, and both say so."""
     begun = END - timedelta(minutes=5)
     flow_run = failed(1, kind=RunKind.FLOW_RUN, created_at=begun)
     await alerting.happen(flow_run)

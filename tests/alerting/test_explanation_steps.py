@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from monitor.alerting.alerts.outcome import StepWord
-from monitor.alerting.engine.history import EvaluationRecord
+from monitor.alerting.engine.evaluation_history import EvaluationRecord
 from monitor.alerting.explain.evidence import EvidenceBasis, FoundAlert
 from monitor.alerting.explain.explanation import (
     Explanation,
@@ -236,13 +236,13 @@ def test_an_output_that_is_behind_is_named() -> None:
         ("pager", StepOutcome.NOT_FOR_OUTPUT),
         ("later", StepOutcome.NO_OUTPUT),
     ]
-    assert steps[0].detail == "alert.fired waits in mqtt behind 2 other events"
+    assert steps[0].detail == "alert.fired waits in mqtt after 2 other events"
     assert "too large" in steps[2].detail
     first = rule_step(finding(alert(is_notified=True)), {})
     answers = [Explanation.of("it", [first, step]) for step in (*steps[:2], *steps[4:])]
     assert [(answer.answer, answer.reason) for answer in answers] == [
         (
-            "it: fired, but alert.fired waits in mqtt behind 2 other events",
+            "it: fired, but alert.fired waits in mqtt after 2 other events",
             StepOutcome.WAITING,
         ),
         ("it: notified through webhook", None),

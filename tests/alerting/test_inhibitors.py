@@ -1,4 +1,4 @@
-"""What waits behind another alert, and for how long, and what a success around it clears."""
+"""Alerts that wait for another one: for how long, and what a success around them clears."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_details_of_a_part_do_not_notify_again_for_its_plan(tmp_path: Path
         assert await scene.words() == ["fired"]
 
 
-async def test_a_part_does_not_wait_for_ever_behind_a_plan_that_does_not_contain_it(
+async def test_a_part_does_not_wait_endlessly_for_a_plan_that_does_not_contain_it(
     tmp_path: Path,
 ) -> None:
     """The plan that contains it is not observed yet; another one is active and has an alert."""

@@ -111,7 +111,7 @@ def test_what_fails_follows_what_happened_in_whatever_order_it_is_seen(
 
 
 def test_an_older_failure_seen_after_a_newer_success_was_over_when_seen() -> None:
-    """It lasted from its own end to the first success behind it."""
+    """It lasted from its own end to the first success after it."""
     ends = Ends()
     ends.end(3, OK, 40)
     ends.end(2, OK, 20)
@@ -271,7 +271,7 @@ def test_a_failure_inside_a_run_counts_from_when_the_part_failed() -> None:
     assert isinstance(own, Firing)
     assert own.since == at(10)
     overlapping = ends.see(run_event(state(8, OK, kind=RunKind.PLAN_RUN, finished_at=at(15))))
-    assert overlapping is None, "the plan run ended behind that success"
+    assert overlapping is None, "the plan run ended after that success"
     assert ends.failing == {"9"}
 
 

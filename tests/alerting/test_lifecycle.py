@@ -300,7 +300,7 @@ def test_reopening_under_the_same_start_is_numbered() -> None:
     assert {telling.alert.starts_at for telling in story.told.tellings} == {NOON}
 
 
-def test_a_start_is_never_moved_behind_an_earlier_end() -> None:
+def test_a_start_is_never_moved_after_an_earlier_end() -> None:
     """A failure inside the span of an ended alert begins at its own time, not at that end."""
     story = Story()
     story.wrong()

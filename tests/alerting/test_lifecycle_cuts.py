@@ -102,12 +102,12 @@ async def test_every_cut_of_a_first_evaluation(tmp_path: Path) -> None:
         (_LATE, ["fired", "resolved"] * 3),
         (_PLAN, ["fired", "resolved", "fired"]),
     ],
-    ids=["late and corrected", "behind a part"],
+    ids=["late and corrected", "after a part"],
 )
 async def test_every_cut_of_ends_out_of_order(
     tmp_path: Path, story: tuple[Scene, ...], expected: list[str]
 ) -> None:
-    """What was over when it was seen, a corrected callback, a plan behind its part."""
+    """What was over when it was seen, a corrected callback, a plan after its part."""
     uncut = await played(tmp_path / "uncut.db", story)
     words = [word.partition(" ")[2].removeprefix("alert.") for word in uncut.words]
     assert words == expected

@@ -36,7 +36,7 @@ async def test_both_failures_are_one_alert(
     order: tuple[str, ...],
     is_heard_at_once: bool,  # noqa: FBT001 - a parameter
 ) -> None:
-    """In any order, in two batches or in one: one `fired`; the other alert waits behind it."""
+    """In any order, in two batches or in one: one `fired`; the other alert waits for it."""
     async with engine_scene(tmp_path) as scene:
         family = Family(scene)
         for step in order:

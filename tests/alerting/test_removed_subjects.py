@@ -92,7 +92,7 @@ async def test_the_end_says_which_flow_has_the_name_now(tmp_path: Path) -> None:
 
 
 async def test_why_it_is_over_takes_no_place_of_its_own_reason(tmp_path: Path) -> None:
-    """What a rule has to say of its subject stays, and why the alert is over stands behind it."""
+    """What a rule has to say of its subject stays, and why the alert is over follows it."""
     rule = default_rule(RuleKind.WORKSPACE_UNREACHABLE)
     rule = msgspec.structs.replace(rule, for_seconds=0.0)
     async with engine_scene(tmp_path, AlertingSettings(rules=(rule,))) as scene:

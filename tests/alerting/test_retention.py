@@ -14,7 +14,7 @@ from monitor.alerting.alerts.pending_step import (
     PendingStep,
     Tables,
 )
-from monitor.alerting.engine.retention import forget_rules, sweep
+from monitor.alerting.engine.alert_retention import forget_rules, sweep
 from monitor.alerting.rules.compiled import Compiled
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.table import default_rule

@@ -63,7 +63,7 @@ def faults_of(**changed: object) -> list[str]:
         ({"ends_at": NOW}, "ends_at: 2026-11-21T10:00:00Z is over; give a time to come"),
         (
             {"ends_at": NOW + HOUR, "starts_at": NOW + HOUR},
-            "ends_at: 2026-11-21T11:00:00Z is not behind the start",
+            "ends_at: 2026-11-21T11:00:00Z is not after the start",
         ),
         ({"ends_at": NOW - HOUR, "starts_at": NOW - 2 * HOUR}, "is over; give a time to come"),
         ({"matchers": []}, "matchers: name what is to be silent"),

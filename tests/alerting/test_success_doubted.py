@@ -58,7 +58,7 @@ def test_what_may_hide_a_failure_fires_and_says_why(reason: str) -> None:
 
 
 def test_a_mark_that_hides_nothing_does_not_fire() -> None:
-    """A start behind the end of a success is marked and counted, and hides no failure."""
+    """A start after the end of a success is marked and counted, and hides no failure."""
     assert Story().see(run_event(doubtful(1, "ends_before_start"))) is None
 
 

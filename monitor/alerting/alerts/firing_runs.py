@@ -30,7 +30,7 @@ class FiringRuns:
         self._instances: dict[str, AlertInstance] = {}
         self._rules: dict[str, str] = {}  # fingerprint -> kind of its rule
         self._by_rule: defaultdict[str, set[str]] = defaultdict(set)
-        self._waiting: set[str] = set()  # open, behind a link that is only likely
+        self._waiting: set[str] = set()  # open, waiting for a link that is only likely
         self._unidentified: set[str] = set()  # open, without a pipeline
         for run in runs:
             self._put(str(run.key), (run.key, _pipeline_id(run)))
@@ -51,7 +51,7 @@ class FiringRuns:
         return [(key, row) for key, row in _rows(pending, names) if row.alert.rule in rules]
 
     def waiting(self, pending: PendingStep) -> list[tuple[str, AlertInstance]]:
-        """Return the open alerts that wait behind a link which is only likely."""
+        """Return the open alerts that wait for a link that is only likely."""
         return [(key, row) for key, row in _rows(pending, self._waiting) if _is_waiting(row)]
 
     def has_unidentified(self, pending: PendingStep) -> bool:

@@ -1,4 +1,4 @@
-"""What is stored of an alert and of its fingerprint. Pure data."""
+"""The stored state of an alert and of its fingerprint. Pure data."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class FingerprintHistory(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Inhibitor(Struct, frozen=True, kw_only=True, gc=False):
-    """Another open alert that this one waits behind, since both are about one failure.
+    """Another open alert that this one waits for, since both are about one failure.
 
     It is over once that fingerprint has had a later end than ``last_end``. ``until`` (ours): the
     link between their runs is only likely, and is waited for so long.

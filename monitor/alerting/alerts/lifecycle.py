@@ -267,7 +267,7 @@ def _with_start(instance: AlertInstance, starts_at: datetime) -> AlertInstance:
 
 
 def _numbered(instance: AlertInstance) -> AlertInstance:
-    """Return an alert that begins, its transitions numbered behind those of the same start."""
+    """Return an alert that begins, its transitions numbered after those of the same start."""
     former = instance.past.span_from(instance.alert.starts_at)
     if former is None:
         return instance

@@ -1,4 +1,4 @@
-"""What one step makes of an alert: its next state, a word, and whether to publish it."""
+"""The result of one step for an alert: its next state, a word, and whether to publish it."""
 
 from __future__ import annotations
 

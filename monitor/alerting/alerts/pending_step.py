@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class EndedAlert(Struct, frozen=True, kw_only=True, gc=False):
-    """An alert that ended, also one that nobody was notified of, and the word of its last step."""
+    """An alert that ended, also one without notifications, and the word of its last step."""
 
     alert: Alert
     word: StepWord

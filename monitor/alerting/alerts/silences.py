@@ -218,7 +218,7 @@ def silence_problems(
         problems.append("ends_at: is needed: a silence without an end is forgotten; give it one")
     elif starts_at is not None and ends_at <= starts_at:
         problems.append(
-            f"ends_at: {_written(ends_at)} is not behind the start {_written(starts_at)}"
+            f"ends_at: {_written(ends_at)} is not after the start {_written(starts_at)}"
         )
     return problems
 

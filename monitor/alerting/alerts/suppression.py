@@ -1,4 +1,4 @@
-"""What suppresses alerts: silences, weekly mute times, and inhibition by other alerts. Pure.
+"""Suppression of alerts: silences, weekly mute times, and inhibition by other alerts. Pure.
 
 Suppression ends no alert: it goes on without notifications, and its end is published all the same
 where its start was.
@@ -30,7 +30,7 @@ _WILDCARDS = frozenset("*?[")
 # Without the consumer ``alerting`` no absence can be proved. An output that lags, and a store that
 # fills because of it, do not affect evaluations; they may last for weeks, and must inhibit nothing.
 _VITAL_PARTS = frozenset({"backlog:alerting"})
-# These report what somebody saw happen. Inhibition suppresses only their reminders.
+# These report observed facts. Inhibition suppresses only their reminders.
 _OBSERVED = frozenset(
     rule for rule, definition in RULE_DEFINITIONS.items() if definition.reminders_inhibited_by
 )

@@ -1,4 +1,4 @@
-"""What is due when. In memory: after a restart everything is evaluated once."""
+"""Due times by key, in memory. After a restart everything is evaluated once."""
 
 from __future__ import annotations
 

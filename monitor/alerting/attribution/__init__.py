@@ -1,1 +1,1 @@
-"""Which subject and which root run an event is about."""
+"""Attributes events to the subject and the root run that they are about."""

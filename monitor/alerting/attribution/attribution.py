@@ -12,8 +12,9 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
+from monitor.alerting.alerting_store import Store
 from monitor.alerting.alerts.firing_runs import FiringRuns
-from monitor.alerting.attribution.lineage import (
+from monitor.alerting.attribution.root_runs import (
     SIZES,
     Lineage,
     RootRun,
@@ -24,7 +25,6 @@ from monitor.alerting.attribution.lineage import (
 from monitor.alerting.attribution.subjects import RuleKeys, of_run
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import EventInput, Subject
-from monitor.alerting.store import Store
 from monitor.model.ends import run_end
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Parents, PipelineKind, RunKey, RunKind, RunState, Status
@@ -41,7 +41,7 @@ class RelatedRuns(Struct, frozen=True, kw_only=True):
 
     inside: frozenset[RunKey] = frozenset()  # inside a run of the same pipeline, all levels
     likely: frozenset[RunKey] = frozenset()  # not linked, but likely inside it or around it
-    plans: tuple[Subject, ...] = ()  # plans of which an active run must contain it
+    plans: tuple[Subject, ...] = ()  # one of whose active runs must contain it
 
 
 class Attribution(Struct, frozen=True, kw_only=True):
@@ -258,7 +258,7 @@ def _attribution(
 
 
 def _by_id_alone(event: RunEvent, root: RootRun) -> RunState:
-    """Return the root run of a failure of which only id and pipeline are known."""
+    """Return the root run of a failure whose id and pipeline are all that is known."""
     return msgspec.structs.replace(
         event.run, key=root.key, pipeline=root.pipeline, parents=Parents()
     )

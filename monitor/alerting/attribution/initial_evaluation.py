@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from monitor.alerting.alerting_store import Store
 from monitor.alerting.alerts.pending_step import (
     ALERT,
     FIRST,
@@ -19,7 +20,7 @@ from monitor.alerting.alerts.pending_step import (
     PendingStep,
 )
 from monitor.alerting.attribution.attribution import RuleTarget
-from monitor.alerting.attribution.lineage import (
+from monitor.alerting.attribution.root_runs import (
     NEEDED_CAPABILITIES,
     SIZES,
     Lineage,
@@ -30,7 +31,6 @@ from monitor.alerting.attribution.lineage import (
 from monitor.alerting.attribution.subjects import first_key, keys_of, of_run, traits_of
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import EventInput
-from monitor.alerting.store import Store
 from monitor.model.alerts import Alert
 from monitor.model.ends import run_end
 from monitor.model.events import EventType, RunEvent, end_event_id

@@ -1,4 +1,4 @@
-"""Which workspaces, pipelines and schedules no longer exist, by the lists read since the start."""
+"""Finds removed workspaces, pipelines and schedules, by the lists read since the start."""
 
 from __future__ import annotations
 

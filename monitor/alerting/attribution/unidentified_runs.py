@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+from monitor.alerting.alerting_store import Store
 from monitor.alerting.alerts.instance import AlertInstance
 from monitor.alerting.attribution.removed_subjects import RemovedSubjects
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import PIPELINE_REMOVED, SubjectKind
 from monitor.alerting.rules.rule_settings import RuleKind
-from monitor.alerting.store import Store
 from monitor.model.ends import run_end
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKind, RunState, Status

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from monitor.alerting.backtest.comparison import BacktestFiring, RuleComparison, compare, firings
 from monitor.alerting.backtest.recorded_log import RecordedLog
 from monitor.alerting.backtest.replay import NO_PARTS, HealthTracker, Parts, Replay
 from monitor.alerting.backtest.replay_store import MemoryStore
+from monitor.alerting.backtest.rule_comparison import (
+    BacktestFiring,
+    RuleComparison,
+    compare,
+    firings,
+)
 from monitor.alerting.backtest.undecided import Gathered
 from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.alerting.settings import AlertingSettings
@@ -18,7 +23,7 @@ from monitor.tracking.live_state import LiveState
 
 
 def learning_rules(settings: AlertingSettings) -> list[str]:
-    """Return the rules that learn their limits anew from the first of the events."""
+    """Return the rules that learn their limits again, from the first of the events."""
     return [
         rule.name
         for rule in settings.rules

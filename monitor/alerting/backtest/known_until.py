@@ -28,7 +28,7 @@ class KnownUntil:
         self._recorded: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
         self._occurred: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
         self._in_time: dict[str, float] = {}  # when the last one was recorded that was in time
-        self._earliest: dict[str, array[float]] = {}  # of an event and those behind it
+        self._earliest: dict[str, array[float]] = {}  # of an event and those after it
 
     def add(self, event: RunEvent) -> None:
         """Add the next event; what is added to an end says nothing of when that was noticed."""

@@ -1,4 +1,4 @@
-"""What may be due in a recorded past, in which nothing but events changes the state.
+"""The timeline of a backtest: due times in a recorded past, changed by nothing but its events.
 
 So whatever no event touches is evaluated only when its time has come, and the instants in between
 are passed over. Handed to the engine as its ``timeline``.
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from monitor.alerting.alerts.instance import AlertInstance
-from monitor.alerting.engine.context import EvaluationContext
+from monitor.alerting.engine.evaluation_context import EvaluationContext
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.timeline import NOW, NextEvaluation, SlowReads, Timeline
 from monitor.alerting.rules.contract import Subject

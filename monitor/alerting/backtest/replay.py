@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from monitor.alerting.alerts.pending_step import ALERT
 from monitor.alerting.backtest.recorded_timeline import RecordedTimeline
 from monitor.alerting.backtest.replay_store import ReplayStore
-from monitor.alerting.engine.context import EvaluationContext
 from monitor.alerting.engine.engine import Engine
+from monitor.alerting.engine.evaluation_context import EvaluationContext
 from monitor.alerting.engine.inhibitors import PREFIX
 from monitor.alerting.engine.timeline import Timeline
 from monitor.alerting.rules.table import RULE_DEFINITIONS
@@ -154,7 +154,7 @@ class Replay:
             await self._evaluate()
 
     def _has_released_alerts(self) -> bool:
-        """True where an alert waits behind one that has ended; a daemon's next cycle fires it."""
+        """True where an alert waits for one that has ended; a daemon's next cycle fires it."""
         snapshot = self._engine.snapshot()
         if snapshot is self._snapshot:
             return False
@@ -262,7 +262,7 @@ def _batch_seconds(settings: AlertingSettings) -> float:
 
 
 def _batches(events: Sequence[Recorded], seconds: float) -> Iterator[tuple[int, int]]:
-    """Yield the first index of each batch and the one behind its last."""
+    """Yield the first index of each batch and the one after its last."""
     first = 0
     for index, recorded in enumerate(events):
         begun = events[first].event.recorded_at

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from monitor.alerting.store import Store
+from monitor.alerting.alerting_store import Store
 from monitor.bus.contract import Batch, Recorded, Start, Step, StoreStatus
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.events import AlertEvent, Event, EventType, RunEvent

@@ -1,4 +1,4 @@
-"""Which differences a backtest cannot decide, because the log does not hold what they depend on.
+"""Finds differences that a backtest cannot decide, as the log lacks what they depend on.
 
 A replay has the events of a log and nothing else. An alert on one side only is a difference of the
 rules where everything that it depends on was recorded. Where not, it is neither: it says what is
@@ -14,8 +14,13 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from monitor.alerting.backtest.comparison import BacktestFiring, RuleComparison, Side, Undecided
 from monitor.alerting.backtest.replay import PartOfPlan, Parts
+from monitor.alerting.backtest.rule_comparison import (
+    BacktestFiring,
+    RuleComparison,
+    Side,
+    Undecided,
+)
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.model.alerts import BRIDGE, Alert

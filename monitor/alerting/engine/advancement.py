@@ -12,9 +12,9 @@ from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
 from monitor.alerting.alerts.pending_step import ENDED, MEMORY, EndedAlert, ended_key
 from monitor.alerting.attribution.attribution import RuleTarget
 from monitor.alerting.attribution.subjects import keys_of
-from monitor.alerting.engine.context import OURS, EvaluationContext
 from monitor.alerting.engine.evaluation import Answer, RuleFailure
-from monitor.alerting.engine.history import EvaluationHistory
+from monitor.alerting.engine.evaluation_context import OURS, EvaluationContext
+from monitor.alerting.engine.evaluation_history import EvaluationHistory
 from monitor.alerting.engine.inhibitors import Inhibitors
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.rules.compiled import Rule
@@ -133,7 +133,7 @@ class Advancer:
     def _add_to_ended(
         self, context: EvaluationContext, key: str, span: AlertSpan, evidence: tuple[str, ...]
     ) -> None:
-        """Add evidence to an alert that has ended, for whoever asks about its runs."""
+        """Add evidence to an alert that has ended, so that it is found by its runs."""
         name = ended_key(key, span.starts_at, span.openings)
         row: EndedAlert | None = context.pending.get(ENDED, name)
         if row is not None:

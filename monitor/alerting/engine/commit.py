@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from monitor.alerting.alerting_store import Store
 from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.alerts.pending_step import (
     ALERT,
@@ -12,7 +13,6 @@ from monitor.alerting.alerts.pending_step import (
     tables_of,
 )
 from monitor.alerting.alerts.suppression import Suppression, changes_suppression, suppression_of
-from monitor.alerting.store import Store
 from monitor.bus.contract import Start, Step
 from monitor.model.clock import Clock
 from monitor.model.slices import in_slices

@@ -12,10 +12,10 @@ Who owns what. The task of `Engine.run` takes batches and runs cycles. Tasks of 
 expire silences, and a reload changes the rules. Each of them decides only while it holds
 ``_deciding``, one at a time, because a step is right only on top of the step before it. The tables
 in memory (`CommittedState`) change under that lock alone, after the store has confirmed; so
-snapshots read them without it. Whoever fails or is cancelled on the way leaves ``_is_current``
+snapshots read them without it. A task that fails or is cancelled on the way leaves ``_is_current``
 False: the store may or may not have the step. The next one to decide loads the state from the
 store first, whichever task that is. Rules are replaced as a whole (`RuleSet`) under the lock.
-Timeline, timers, caches and the evaluation history belong to whoever holds the lock; they are in
+Timeline, timers, caches and the evaluation history belong to the holder of the lock; they are in
 memory only and are rebuilt.
 """
 
@@ -28,27 +28,27 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from monitor.alerting.alerting_store import Store
 from monitor.alerting.alerts.pending_step import ALERT, ENDED, LEARNED, SILENCE, PendingStep
 from monitor.alerting.attribution.attribution import Attribution, Attributor
-from monitor.alerting.attribution.lineage import Lineage
-from monitor.alerting.engine import retention
+from monitor.alerting.attribution.root_runs import Lineage
+from monitor.alerting.engine import alert_retention
 from monitor.alerting.engine.advancement import Advancer
+from monitor.alerting.engine.alert_retention import MemoryRetention
 from monitor.alerting.engine.commit import CONSUMER, LINGER_SECONDS, CommittedState
-from monitor.alerting.engine.context import Complete, EvaluationContext, ScheduleIndex
 from monitor.alerting.engine.cycle import EvaluationCycle
 from monitor.alerting.engine.evaluation import Evaluator, Guard
-from monitor.alerting.engine.history import EvaluationHistory
+from monitor.alerting.engine.evaluation_context import Complete, EvaluationContext, ScheduleIndex
+from monitor.alerting.engine.evaluation_history import EvaluationHistory
+from monitor.alerting.engine.event_routing import EventRouter
 from monitor.alerting.engine.inhibitors import Inhibitors
 from monitor.alerting.engine.past_alerts import PastAlerts
-from monitor.alerting.engine.retention import MemoryRetention
-from monitor.alerting.engine.routing import EventRouter
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.snapshots import Snapshots
 from monitor.alerting.engine.timeline import NextEvaluation, Timeline
 from monitor.alerting.rules.baselines import Learned
 from monitor.alerting.rules.compiled import Compiled
 from monitor.alerting.settings import AlertingSettings
-from monitor.alerting.store import Store
 from monitor.bus.contract import Retention, StoreStatus
 from monitor.model.alerts import Acknowledgement, AlertingSnapshot, DaemonCondition, Silence
 from monitor.model.clock import Clock
@@ -209,7 +209,7 @@ class Engine:
             now = self._clock.now()
             if silence is None or silence.ends_at <= now:
                 return False
-            await self._store_silence(retention.expired(silence, now))
+            await self._store_silence(alert_retention.expired(silence, now))
             return True
 
     async def acknowledge(
@@ -288,10 +288,10 @@ class Engine:
         """Let the stored rows fit the configuration: its silences, and the memory of its rules."""
         wall_now = self._clock.now()
         rules = self._rules.compiled.rules
-        retention.keep_silences(pending, self._rules.settings.silences, wall_now=wall_now)
+        alert_retention.keep_silences(pending, self._rules.settings.silences, wall_now=wall_now)
         watched = [status.workspace for status in self._view.workspaces()]
-        retention.keep_evaluated(pending, rules, watched=watched, wall_now=wall_now)
-        retention.forget_rules(pending, rules)
+        alert_retention.keep_evaluated(pending, rules, watched=watched, wall_now=wall_now)
+        alert_retention.forget_rules(pending, rules)
         await self._commit(pending, self.position)
 
     async def _run_once(self) -> None:
@@ -322,7 +322,7 @@ class Engine:
         pending = self._state.begin()
         if batch.gap is not None:
             log.warning("events lost before evaluation", lost=batch.gap.lost)
-            retention.forget_awaited(pending, self._rules.awaiting)
+            alert_retention.forget_awaited(pending, self._rules.awaiting)
         events = [entry.event for entry in batch.events if isinstance(entry.event, RunEvent)]
         attributions = await self._attributor.attribute(events)
         context = self._context(pending, None)
@@ -355,7 +355,7 @@ class Engine:
             self._next_sweep = monotonic + self._timeline.sweep_seconds
             # The earliest: rows dropped by one that is ahead would not come back.
             now = min(filter(None, (self._now(), self._clock.now(), self._condition().ages_at)))
-            await retention.sweep(pending, now=now, kept=self._retention)
+            await alert_retention.sweep(pending, now=now, kept=self._retention)
             await self._memory_retention.sweep(pending, self._view)
 
     async def _store_silence(self, silence: Silence) -> None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from monitor.alerting.alerts.pending_step import MEMORY
 from monitor.alerting.attribution.attribution import RuleTarget
 from monitor.alerting.attribution.subjects import fingerprint_of
-from monitor.alerting.engine.context import EvaluationContext
+from monitor.alerting.engine.evaluation_context import EvaluationContext
 from monitor.alerting.rules.contract import StateInput, Subject
 from monitor.alerting.rules.results import RuleAnswer, Unknown
 
@@ -40,7 +40,7 @@ Answer = RuleAnswer[Any] | RuleFailure | None  # None: there is nothing to evalu
 
 
 class Evaluator:
-    """Asks rules behind a guard, and keeps which of them fail."""
+    """Asks rules through a guard, and keeps which of them fail."""
 
     def __init__(self, guard: Guard) -> None:
         self.failures: Counter[str] = Counter()  # by name of the rule, in this life

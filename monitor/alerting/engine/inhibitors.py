@@ -1,8 +1,8 @@
 """Notifies of a failure inside another run once, also where the link becomes known late.
 
 A part may fail before it is known what contains it; then its alert is the first and keeps its
-fingerprint. The alert of the run around it has a condition of its own and waits behind the first:
-it is open and nobody is notified. If it still fails when the first has ended, it fires. Where a
+fingerprint. The alert of the run around it has a condition of its own and waits for the first:
+it is open without notifications. If it still fails when the first has ended, it fires. Where a
 link is only likely, the later alert waits for it, for a bounded time.
 """
 
@@ -28,7 +28,7 @@ PREFIX = "inhibited:"
 
 
 class Inhibitors:
-    """Finds what a new alert waits behind, and settles it as links become known."""
+    """Finds what a new alert waits for, and settles it as links become known."""
 
     def __init__(self, attributor: Attributor, firing: FiringRuns, *, wait_seconds: float) -> None:
         self._attributor = attributor
@@ -43,23 +43,23 @@ class Inhibitors:
         related: RelatedRuns,
         now: datetime,
     ) -> tuple[Inhibitor, ...]:
-        """Return the open alerts of the rule that an alert waits behind when it opens."""
+        """Return the open alerts of the rule that an alert waits for when it opens."""
         until = now + self._wait if self._wait else None
         plans = {fingerprint_of(rule.name, plan) for plan in related.plans}
         if plans and until and all(_is_open(pending, plan) for plan in plans):
             # Whichever plan contains it, each has an alert.
-            return (_behind(pending, min(plans), until=until),)
+            return (_waiting_for(pending, min(plans), until=until),)
         found: list[Inhibitor] = []
         runs = related.inside | related.likely
         for key, instance in self._firing.open_alerts(pending, runs):
-            # What waits itself is nobody's first alert.
+            # An alert that waits itself is not the first of another one.
             is_first = not instance.inhibited_by and key != fingerprint
             if instance.alert.name != rule.name or not is_first:
                 continue
             if instance.root_run in related.inside:
-                found.append(_behind(pending, key))
+                found.append(_waiting_for(pending, key))
             elif until:
-                found.append(_behind(pending, key, until=until))
+                found.append(_waiting_for(pending, key, until=until))
         return tuple(found)
 
     def reasons(
@@ -143,7 +143,7 @@ class Inhibitors:
         fingerprint: str,
         other: AlertInstance,
     ) -> None:
-        """Let an alert that nobody was notified of become evidence of the one around it."""
+        """Let an alert without notifications become evidence of the one around it."""
         after = lifecycle.with_late_evidence(other, instance.alert.evidence)
         pending.advance(fingerprint, other, LifecycleOutcome(state=after))
         rule = rules.get(instance.alert.name)
@@ -161,7 +161,9 @@ def _is_open(pending: PendingStep, fingerprint: str) -> bool:
     return isinstance(state, AlertInstance) and state.is_open
 
 
-def _behind(pending: PendingStep, fingerprint: str, *, until: datetime | None = None) -> Inhibitor:
+def _waiting_for(
+    pending: PendingStep, fingerprint: str, *, until: datetime | None = None
+) -> Inhibitor:
     state = pending.state_of(fingerprint)
     past = state.past if isinstance(state, AlertInstance) else state
     return Inhibitor(fingerprint=fingerprint, last_end=past.last_end, until=until)
@@ -176,7 +178,7 @@ def _inhibiting(pending: PendingStep, inhibitor: Inhibitor) -> AlertInstance | N
 
 
 def _runs_of(pending: PendingStep, instance: AlertInstance) -> Iterator[RunKey]:
-    """Yield the runs of an alert's evidence, its root run and those that it waits behind."""
+    """Yield the runs of an alert's evidence, its root run and those that it waits for."""
     yield from instance.evidence_runs
     for state in (
         instance,

@@ -54,7 +54,7 @@ class PastAlerts:
                 insort(self._order, (_place(row), key))
 
     def of(self, fingerprint: str) -> tuple[EndedAlert, ...]:
-        """Return the ended alerts, also those that nobody was notified of; newest last."""
+        """Return the ended alerts, also those without notifications; newest last."""
         rows = (self._rows[key] for key in self._keys.get(fingerprint, ()))
         return tuple(sorted(rows, key=lambda row: row.alert.starts_at))
 
@@ -84,7 +84,7 @@ class PastAlerts:
 
 
 def ended_alert(row: EndedAlert) -> Alert:
-    """Return the alert as it ended; the end of one that nobody was notified of is ours."""
+    """Return the alert as it ended; the end of one without notifications is by our clock."""
     if row.alert.ends_at is not None:
         return row.alert
     was_pending = row.word is StepWord.ENDED_PENDING

@@ -11,12 +11,12 @@ from collections import deque
 
 from msgspec import Struct
 
+from monitor.alerting.alerting_store import Store
 from monitor.alerting.alerts.pending_step import LEARNED
 from monitor.alerting.attribution.subjects import key_of, of_pipeline, of_run
-from monitor.alerting.engine.context import EvaluationContext
+from monitor.alerting.engine.evaluation_context import EvaluationContext
 from monitor.alerting.engine.timeline import Timeline
 from monitor.alerting.rules.baselines import Learned, is_grown, with_past
-from monitor.alerting.store import Store
 from monitor.model.runs import Pipeline, RunKey, RunKind
 from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
@@ -38,7 +38,7 @@ class _Readings(Struct, kw_only=True):
 
 
 class PastSuccesses:
-    """Reads pipelines of which too little is learned, some with each cycle."""
+    """Reads pipelines whose baseline lacks runs, some with each cycle."""
 
     def __init__(self, *, bus: Store, view: LiveStateView, timeline: Timeline) -> None:
         self._bus = bus
@@ -48,7 +48,7 @@ class PastSuccesses:
         self._waiting: deque[tuple[str, RunKind, Pipeline]] = deque()
 
     def reset(self) -> None:
-        """Begin anew, as after a start."""
+        """Start over, as after a restart."""
         self._readings.clear()
         self._waiting.clear()
 

@@ -10,7 +10,7 @@ from monitor.alerting.alerts.pending_step import ALERT
 from monitor.alerting.attribution.removed_subjects import RemovedSubjects
 from monitor.alerting.attribution.subjects import traits_of
 from monitor.alerting.engine.advancement import end
-from monitor.alerting.engine.context import EvaluationContext
+from monitor.alerting.engine.evaluation_context import EvaluationContext
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.rules.compiled import Rule
 from monitor.model.alerts import Alert

@@ -1,4 +1,4 @@
-"""Immutable snapshots of alerting for others; made anew only when something changed."""
+"""Immutable snapshots of alerting for others; replaced only when something changed."""
 
 from __future__ import annotations
 

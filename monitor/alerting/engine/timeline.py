@@ -1,4 +1,4 @@
-"""What may be due: which subjects and alerts may have changed, and when to evaluate next.
+"""The timeline: which subjects and alerts may have changed, and when to evaluate next.
 
 The daemon's timeline begins a cycle at every interval. A backtest hands its own to the engine,
 which passes over the time in which nothing is due.
@@ -24,7 +24,7 @@ from monitor.alerting.attribution.subjects import (
     of_run,
     of_schedule,
 )
-from monitor.alerting.engine.context import (
+from monitor.alerting.engine.evaluation_context import (
     ActiveRunsOfSubject,
     Complete,
     EvaluationContext,
@@ -210,7 +210,7 @@ class Timeline:
             yield from self._of_slow_reads(status)
 
     def _of_slow_reads(self, status: WorkspaceStatus) -> Iterator[Subject]:
-        """Yield the schedules, outputs and tokens that were read anew, also deleted ones."""
+        """Yield the schedules, outputs and tokens that were read again, also deleted ones."""
         name, inventory = status.workspace, status.inventory
         before = self._slow_reads.get(name, SlowReads())
         tokens = frozenset(inventory.tokens.values if inventory.tokens is not None else ())

@@ -28,7 +28,7 @@ from monitor.model.runs import RunKey, RunState, Status
 
 _YIELD_EVERY = 500  # alerts: a long search must not delay a callback
 _PARTIAL_READ = 200  # alerts that keep a part of their evidence, whose first events are read
-_LOG_READ, _PAGE = 10_000, 500  # events behind the end of a run
+_LOG_READ, _PAGE = 10_000, 500  # events after the end of a run
 _STARTS = ("fired", "flapping")
 # Numbers of the transitions of an alert that may begin more than once under its start.
 OPENINGS = (0, *range(2, 10))

@@ -28,7 +28,7 @@ from monitor.alerting.explain.explanation import (
 )
 from monitor.alerting.explain.findings import Findings, RuleFinding, is_open, why_excluded
 from monitor.alerting.explain.never_shown import why_limited
-from monitor.alerting.explain.notifications import NotificationReader
+from monitor.alerting.explain.notification_reader import NotificationReader
 from monitor.alerting.explain.steps import (
     alert_steps,
     delivery_steps,
@@ -129,7 +129,7 @@ class Explainer:
         rules = [] if no_rule is None else [no_rule]
         rules += rule_steps(judged, findings.suppressors)
         alerts = [finding.found.alert for finding in judged if finding.found is not None]
-        published = await self._published(alerts, behind=events)
+        published = await self._published(alerts, earlier=events)
         steps += rules + published
         reported = alerts[0] if alerts and alerts[0].is_notified else None
         by: list[ExplanationStep] | None = None
@@ -293,7 +293,7 @@ class Explainer:
     async def _with_last(
         self, now: Explanation, last: FoundAlert | None, findings: Findings
     ) -> Explanation:
-        """Return the explanation by the alert that ended last, behind what rules find now."""
+        """Return the explanation by the alert that ended last, after what rules find now."""
         # A rule that fails may hide what is wrong now, which counts more.
         if last is None or now.reason is StepOutcome.RULE_FAILED:
             return now
@@ -310,14 +310,14 @@ class Explainer:
         return steps + await self._published([found.alert])
 
     async def _published(
-        self, alerts: Sequence[Alert], *, behind: Sequence[Recorded] = ()
+        self, alerts: Sequence[Alert], *, earlier: Sequence[Recorded] = ()
     ) -> list[ExplanationStep]:
         """Return the events of alerts, and the deliveries of these and of those before them."""
         events = await self._recorded(
             event_id for alert in alerts for event_id in _event_ids(alert)
         )
         steps = [*map(event_step, events)]
-        steps += delivery_steps([*behind, *events], await self.notifications.progress())
+        steps += delivery_steps([*earlier, *events], await self.notifications.progress())
         if any(alert.is_notified for alert in alerts) and (why := self.notifications.why_nobody()):
             steps.append(no_output_step(why))
         return steps

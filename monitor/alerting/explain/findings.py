@@ -8,7 +8,7 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
-from monitor.alerting.attribution.lineage import RootRun
+from monitor.alerting.attribution.root_runs import RootRun
 from monitor.alerting.attribution.subjects import (
     fingerprint_of,
     of_pipeline,
@@ -17,7 +17,7 @@ from monitor.alerting.attribution.subjects import (
     traits_of,
 )
 from monitor.alerting.engine.engine import Engine
-from monitor.alerting.engine.history import EvaluationRecord
+from monitor.alerting.engine.evaluation_history import EvaluationRecord
 from monitor.alerting.explain.evidence import EvidenceBasis, FoundAlert, ended
 from monitor.alerting.explain.never_shown import why_unread
 from monitor.alerting.rules.compiled import Rule
@@ -60,7 +60,7 @@ class RuleFinding(Struct, frozen=True, kw_only=True):
 
 
 class Findings:
-    """What alerting holds now. Made anew for each question."""
+    """The present state of alerting. Made for each question."""
 
     def __init__(self, engine: Engine, view: LiveStateView) -> None:
         snapshot = engine.snapshot()
@@ -89,7 +89,7 @@ class Findings:
         return list({(alert.fingerprint, alert.starts_at): alert for alert in about[::-1]}.values())
 
     def evidence_of(self, run: RunState, line: Sequence[RootRun]) -> frozenset[str]:
-        """Return the fingerprints of the alerts of which such an end is evidence."""
+        """Return the fingerprints of the alerts that have such an end as evidence."""
         kinds = RULES_ABOUT.get(run.status, frozenset())
         return frozenset(
             fingerprint_of(rule.name, of_run(part.key, part.pipeline))
@@ -145,8 +145,8 @@ class Findings:
             alert = self.alerts[key]
             if alert.name not in self.rules:
                 continue
-            is_whole = alert.evidence_count == len(alert.evidence)
-            is_first = is_whole and alert.evidence[0] in event_ids
+            is_complete = alert.evidence_count == len(alert.evidence)
+            is_first = is_complete and alert.evidence[0] in event_ids
             basis = EvidenceBasis.BEGAN if is_first else EvidenceBasis.ADDED
             yield self._of_alert(FoundAlert(alert, basis=basis))
 
@@ -201,7 +201,7 @@ class Findings:
 
 
 def why_excluded(findings: Iterable[RuleFinding], status: Status | None = None) -> str | None:
-    """Return which rules do not apply, of kinds of which none does; None where there are none.
+    """Return which rules do not apply, of kinds without any that does; None where there are none.
 
     ``status``: only rules about runs with that status count; None: all.
     """

@@ -1,4 +1,4 @@
-"""What a workspace never shows to its token, so that nobody can watch or judge it. Pure.
+"""Finds what a workspace never shows to its token, so that it cannot be watched. Pure.
 
 What was shown before and is refused now is no matter of this: see `why_unwatched`.
 """
@@ -47,7 +47,7 @@ def why_never(status: WorkspaceStatus, what: str) -> str | None:
 
 
 def why_limited(status: WorkspaceStatus) -> str | None:
-    """Return why only runs are seen there that somebody names; None where all are, or none is."""
+    """Return why runs are seen there only if they are named; None where all are, or none is."""
     if Capability.FOLLOW_BY_ID not in status.capabilities:
         return None
     return why_never(status, RunKind.JOB_GROUP)

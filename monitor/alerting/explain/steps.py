@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from monitor.alerting.alerts.outcome import StepWord
-from monitor.alerting.attribution.lineage import RootRun
-from monitor.alerting.engine.history import EvaluationRecord
+from monitor.alerting.attribution.root_runs import RootRun
+from monitor.alerting.engine.evaluation_history import EvaluationRecord
 from monitor.alerting.explain.evidence import EvidenceBasis, FoundAlert
 from monitor.alerting.explain.explanation import (
     FIRED,
@@ -339,9 +339,9 @@ def delivery_step(recorded: Recorded, output: OutputProgress) -> ExplanationStep
         detail = f"{output.name} refused {event.type} for good: {letters[recorded.position]}"
     elif ahead >= 0:
         outcome = StepOutcome.WAITING
-        behind = f"waits in {output.name} behind {ahead} other event{'s'[: ahead != 1]}"
+        waits = f"waits in {output.name} after {ahead} other event{'s'[: ahead != 1]}"
         # Positions are stored within a second, so this is what everybody sees of a new alert.
-        detail = f"{event.type} {behind if ahead else f'is on its way to {output.name}'}"
+        detail = f"{event.type} {waits if ahead else f'is on its way to {output.name}'}"
     else:
         outcome, detail = StepOutcome.DELIVERED, f"{event.type} was acknowledged"
     stage = ExplanationStage.DELIVERY

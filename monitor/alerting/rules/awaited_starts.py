@@ -1,4 +1,4 @@
-"""Which starts of one flow or plan are awaited, came, and did not come. Pure."""
+"""Expected starts of one flow or plan: still awaited, observed, or missed. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AwaitedStarts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     judged_until: datetime
     read_at: datetime  # of the schedules, when the memory last changed
     definitions: tuple[ScheduleDefinition, ...] = ()
-    next_at: datetime | None = None  # the first expected time behind ``judged_until``
+    next_at: datetime | None = None  # the first expected time after ``judged_until``
     starts: tuple[ObservedStart, ...] = ()  # not assigned to an expected time yet
     used: tuple[ObservedStart, ...] = ()  # assigned; kept while events may still repeat them
     missed: tuple[ExpectedStart, ...] = ()  # in a row, oldest first; the newest of very many

@@ -1,4 +1,4 @@
-"""What is usual for a pipeline, learned from its runs that succeeded. Pure: no I/O and no clock.
+"""The baseline of a pipeline, learned from its runs that succeeded. Pure: no I/O, no clock.
 
 How long its runs take, and how far apart its successes are. Both are kept as sketches (t-digests)
 and not as samples: the memory of a pipeline never grows, however often it runs. What is stored
@@ -50,7 +50,7 @@ class Digest(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Baseline(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Two sketches, of which the older one goes when the newer one is full, and newest values.
+    """Two sketches: the older one goes when the newer one is full, and newest values.
 
     So what is usual follows what has changed, at the latest after two hundred values. The newest
     values go into a sketch together, because that costs as much for twenty as for one.
@@ -133,7 +133,7 @@ def known_durations(learned: Learned | None) -> Baseline | None:
     """Return how long runs take, by events and historical runs; None where nothing shows it."""
     if learned is None:
         return None
-    return _behind_past(learned.durations, learned.past.durations if learned.past else ())
+    return _after_past(learned.durations, learned.past.durations if learned.past else ())
 
 
 def _past_of(runs: Iterable[RunState]) -> Past:
@@ -141,7 +141,7 @@ def _past_of(runs: Iterable[RunState]) -> Past:
     return Past(durations=tuple(round(each, 3) for each in durations if each is not None))
 
 
-def _behind_past(baseline: Baseline | None, past: tuple[float, ...]) -> Baseline | None:
+def _after_past(baseline: Baseline | None, past: tuple[float, ...]) -> Baseline | None:
     if not past or _has_sketch(baseline):
         return baseline
     return Baseline(recent=(*past, *(baseline.recent if baseline is not None else ())))

@@ -55,7 +55,7 @@ def _counted(
     total = status.callbacks_missed
     if memory is None:
         memory = MissedCallbacks(total=total)  # what was missed before the rule does not count
-    # The count begins anew with each life of the daemon.
+    # The count starts at zero with each start of the daemon.
     more = total - memory.total if total >= memory.total else total
     silent_at = _silent_at(memory, status, now, window)
     if silent_at is not None:

@@ -1,4 +1,4 @@
-"""What a rule is evaluated with: its subject, the facts of that, its inputs. Pure data."""
+"""The input of a rule: its subject, the facts of that, earlier results. Pure data."""
 
 from __future__ import annotations
 

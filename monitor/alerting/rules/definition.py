@@ -1,4 +1,4 @@
-"""What a rule kind is. Pure data.
+"""The definition of a rule kind. Pure data.
 
 A rule kind is one module of its name. Its ``DEFINITION`` holds everything about it; `table`,
 `check`, the reference of settings and the documentation are made from these definitions.
@@ -108,7 +108,7 @@ class RuleDefinition(Generic[M, F]):
     may_expect: bool = False  # ``expect`` and its time zone apply
 
     inhibited_by: tuple[RuleKind, ...] = ()
-    # It reports what somebody saw happen: these hold back its reminders and nothing else.
+    # It reports an observed fact: these hold back its reminders and nothing else.
     reminders_inhibited_by: tuple[RuleKind, ...] = ()
     inhibits: Collection[RuleKind] = ()  # `table` makes it from the two above
     not_recorded: str = ""  # why a backtest cannot evaluate it; empty where it can

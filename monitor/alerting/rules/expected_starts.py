@@ -1,4 +1,4 @@
-"""When a pipeline should have started, by what its schedules defined at each time. Pure.
+"""Computes when a pipeline should have started, by its schedules at each time. Pure.
 
 A schedule is read every few minutes and may have been changed in between. It shows when it was last
 written, but not what it was between two writes: a time from the read before to that last write is

@@ -39,7 +39,7 @@ class Globs(Struct, frozen=True, kw_only=True):
 
     def why_not(self, words: Iterable[str]) -> str:
         """Return why the words do not match; call only where they do not."""
-        # The repr of a kind or trigger is that of an enum, which nobody has written.
+        # The repr of a kind or trigger is that of an enum, which is in no configuration.
         words = [str(word) for word in words if word]
         known = " and ".join(map(repr, words)) or "not known"
         for glob in self.excluded:

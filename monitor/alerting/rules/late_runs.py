@@ -1,4 +1,4 @@
-"""What run_overdue, queue_slow and run_stuck share: which active runs are late.
+"""Finds active runs that are late; shared by run_overdue, queue_slow and run_stuck.
 
 Each run is evaluated by itself, the alert is about their pipeline: it starts with the first run
 that is late, and ends when none is. Evaluated as of the last complete poll, what job records show
@@ -160,7 +160,7 @@ def on_end_event(
 ) -> RuleAnswer[LateRuns]:
     """Remove a late run that the event reports as ended, or as started.
 
-    An end that only a callback reported ends nothing: whoever knows the secret could hide a run.
+    An end that only a callback reported ends nothing: anyone with the secret could hide a run.
     """
     run = event_input.event.run
     ended = _name(run.key)

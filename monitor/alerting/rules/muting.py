@@ -22,7 +22,7 @@ _TIMES = re.compile(r"(\d{2}):([0-5]\d)-(\d{2}):([0-5]\d)", re.ASCII)
 class MuteWindow(Struct, frozen=True, kw_only=True):
     """Times of the week by the wall clock of ``zone``.
 
-    ``start`` and ``end`` are minutes of the day, the end not included. An end that is not behind
+    ``start`` and ``end`` are minutes of the day, the end not included. An end that is not after
     the start lies on the next day, and the time belongs to the day on which it begins.
     """
 

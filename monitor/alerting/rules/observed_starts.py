@@ -1,4 +1,4 @@
-"""Which start belongs to which expected time. Pure.
+"""Assigns observed starts to expected times. Pure.
 
 Each start belongs to the newest expected time before it; a wall time that comes twice has two
 passes, and either counts. A start too many there, as after a jam, makes up for an older time at

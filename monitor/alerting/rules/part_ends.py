@@ -1,4 +1,4 @@
-"""What rules about ends of runs share: which ends of a subject are known, and what they show. Pure.
+"""The known ends of a subject, and what they show; shared by rules about ends of runs. Pure.
 
 An alert is about a pipeline and a kind of run, not about one run. The recipes of job groups that
 run by themselves are *parts* of their flow; every other run is of the whole. A part fails while its
@@ -244,7 +244,7 @@ def _end_of(event_input: EventInput, known: RootRunEnd | None) -> RootRunEnd | N
     """Return what the event shows of the end of its root run; None where it shows none."""
     run, end = event_input.event.run, event_input.end
     if end is None or (run.unconfirmed_end is not None and run.status is Status.SUCCEEDED):
-        return None  # whoever knows the secret must not hide a failure
+        return None  # knowing the secret must not be enough to hide a failure
     is_failure = run.status is Status.FAILED
     event_id = _event_id(event_input) if is_failure and not run.historical else ""
     if event_input.is_own:

@@ -1,4 +1,4 @@
-"""What a rule answers: firing, ok or unknown, and what it remembers. Pure data."""
+"""The result of a rule: firing, ok or unknown, and what it remembers. Pure data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be set about a rule."""
+"""The settings of a rule."""
 
 from __future__ import annotations
 

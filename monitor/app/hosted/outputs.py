@@ -14,7 +14,7 @@ import structlog
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
-from monitor.alerting.explain.notifications import BEGAN_AT
+from monitor.alerting.explain.notification_reader import BEGAN_AT
 from monitor.app.tasks import DaemonTasks
 from monitor.bus.contract import EventBus, Start, Step
 from monitor.config import Problem, files_of

@@ -1,4 +1,4 @@
-"""What one step decides by: its moment, what is known then, and its changes so far.
+"""The context of one step: its time, what is known then, and its changes so far.
 
 Rules get what is known as the facts of their subject.
 """
@@ -16,7 +16,7 @@ from msgspec import Struct
 from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.alerts.pending_step import FIRST, LEARNED, FirstEvaluated, PendingStep
 from monitor.alerting.alerts.suppression import Suppression, changes_suppression, suppression_of
-from monitor.alerting.attribution.lineage import Lineage, is_of_a_plan
+from monitor.alerting.attribution.root_runs import Lineage, is_of_a_plan
 from monitor.alerting.attribution.subjects import first_key, key_of, of_run, traits_of
 from monitor.alerting.rules.baselines import Learned, age_seconds, limit_seconds
 from monitor.alerting.rules.compiled import Rule
@@ -191,7 +191,7 @@ class EvaluationContext:
             if run.run.key.kind is RunKind.PLAN_RUN:
                 plan_runs.append(run.run.key)
             elif is_of_a_plan(run.run) and run.run.parents.plan_run is None:
-                # Of which plan run one is may stay unknown: the plan's record may be refused to us.
+                # Its plan run may stay unknown: the plan's record may be refused to us.
                 unlinked.add(run.run.key.workspace)
         around.update(key for key in plan_runs if key.workspace in unlinked)
         self._at_work = frozenset(around)
@@ -201,7 +201,7 @@ class EvaluationContext:
             )
 
     async def gather_health(self) -> None:
-        """Gather the health of all pipelines, of which flows and plans as such are evaluated by."""
+        """Gather the health of all pipelines, by which flows and plans as such are evaluated."""
         async for health in in_slices(self._view.pipeline_health(), size=_HEALTHS_AT_ONCE):
             key = health.workspace, health.run_kind, health.pipeline.id
             self._pipeline_health[key].append(health)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from monitor.alerting.store import Store
+from monitor.alerting.alerting_store import Store
 from monitor.model.runs import Parents, Pipeline, RunKey, RunKind, RunState, Trigger
 from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
@@ -74,7 +74,7 @@ class Lineage:
     def line(self, run: RunState) -> tuple[RootRun, ...]:
         """Return the run and the runs that contain it, the root run last.
 
-        A parent of which only the id is known is left out: an alert must say what failed. So is
+        A parent that is known by its id alone is left out: an alert must say what failed. So is
         one that was never observed and cannot be followed: its end would not be seen.
         """
         own = RootRun(key=run.key, pipeline=run.pipeline, run=run)

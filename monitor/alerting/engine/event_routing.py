@@ -13,7 +13,8 @@ from monitor.alerting.alerts.instance import AlertInstance
 from monitor.alerting.alerts.pending_step import ALERT, LEARNED, MEMORY
 from monitor.alerting.attribution.attribution import BAD_ENDS, Attribution, RuleTarget
 from monitor.alerting.attribution.subjects import key_of, of_run
-from monitor.alerting.engine.context import EvaluationContext
+from monitor.alerting.engine.evaluation_context import EvaluationContext
+from monitor.alerting.engine.evaluation_history import EvaluationHistory
 from monitor.alerting.engine.event_rules import (
     EventRuleLookup,
     EventRules,
@@ -21,7 +22,6 @@ from monitor.alerting.engine.event_rules import (
     fingerprints_of,
     matched_rule,
 )
-from monitor.alerting.engine.history import EvaluationHistory
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.timeline import Timeline
 from monitor.alerting.rules.baselines import Learned, learn
@@ -95,8 +95,8 @@ class EventRouter:
     ) -> None:
         """Let the next cycle evaluate the subjects of an event, save where nothing is at stake.
 
-        Most events are starts and successes of pipelines of which no rule that evaluates state has
-        an alert or remembers anything.
+        Most events are starts and successes of pipelines for which no rule that evaluates state
+        has an alert or remembers anything.
         """
         event, touched, pending = attribution.event, self._timeline.touched, context.pending
         is_success = event.type in _OF_SUCCESSES and event.run.status is Status.SUCCEEDED

@@ -37,7 +37,7 @@ class Side(StrEnum):
 
 
 class Undecided(Struct, frozen=True, kw_only=True, order=True):
-    """An alert of one side, of which the log does not hold whether the other side has it."""
+    """An alert of one side; the log lacks what decides whether the other side has it."""
 
     firing: BacktestFiring
     side: Side

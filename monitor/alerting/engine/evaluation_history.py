@@ -1,4 +1,4 @@
-"""What rules found lately, for `explain`. In memory and bounded; empty after a restart.
+"""Recent evaluations of rules, for `explain`. In memory, bounded, empty after a restart.
 
 No alert depends on it: `explain` then answers from the stored alerts alone.
 """
@@ -27,7 +27,7 @@ class EvaluationRecord(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class _HandledEvent(Struct, gc=False):
-    """An event, the fingerprints for which rules handled it, and of which they found something."""
+    """An event, the fingerprints for which rules handled it, and what they found."""
 
     handled: tuple[str, ...]
     at: datetime

@@ -1,4 +1,4 @@
-"""How long rows are kept, and which rows a configuration no longer needs. Pure."""
+"""Retention of alerting's rows: their ages, and those that no configuration needs. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The reference of all metrics, from the registry of a daemon that runs for a moment.
 
-``python -m monitor.app.metrics_reference deploy/METRICS.md`` writes it anew.
+``python -m monitor.app.metrics_reference deploy/METRICS.md`` writes it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Every metric at `/metrics`, made by `python -m monitor.app.metrics_reference dep
 Units are in the names: seconds and bytes; `_timestamp_seconds` is Unix time. `workspace`, `kind`
 (flow_run, job_group, plan_run) and `pipeline` (the name of a flow or plan) say what a series is
 about. A run id is an exemplar, never a label. A value that is not known is absent, not 0. Watched
-counters and histograms are kept in the store and survive restarts; the daemon's own begin anew.
+counters and histograms are kept in the store and survive restarts; the daemon's own start at zero.
 What a shard with a name has without a `workspace` carries the label `shard`.
 Metrics of MQTT, of callbacks and of `[workspaces.inventory]` appear where these are configured,
 those of leases, takeovers, shards and fenced writes where the store is a PostgreSQL database.

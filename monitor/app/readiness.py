@@ -23,7 +23,7 @@ _TROUBLE_SECONDS = 60.0
 
 
 async def probe_store(bus: EventBus | ShardStore) -> None:
-    """Write something that nobody reads.
+    """Write a value that is never read.
 
     Raises:
         BusError: it could not be written, or not in time.
@@ -42,7 +42,7 @@ def readiness_checks(
 ) -> Callable[[], Mapping[str, Check]]:
     """Return what gives the checks of ``/readyz`` by name; a reload changes the outputs.
 
-    ``shards`` are those that this daemon holds; ``cluster`` None: it shares the store with nobody.
+    ``shards`` are those that this daemon holds; ``cluster`` None: it does not share the store.
     """
 
     async def writes() -> HealthFinding:

@@ -1,9 +1,9 @@
 """Replaces the configuration of a running daemon: all of it, or nothing.
 
 All that can be refused comes first: new workspaces and outputs are built, loaded and get their
-consumers, and consumers that nobody needs any more are dropped. A failure there is undone, and the
+consumers, and unused consumers are dropped. A failure there is undone, and the
 daemon goes on with exactly the workspaces and outputs of before. The swap itself needs no store, so
-it cannot stop half-way. The consumer of an output that goes is dropped behind it, because the
+it cannot stop half-way. The consumer of an output that goes is dropped after it, because the
 output stores its position as it ends.
 """
 

@@ -23,7 +23,7 @@ class DaemonTasks:
         self._group = group
 
     def start(self, name: str, run: Run, *, vital: bool = False) -> None:
-        # The store's watch returns when the store is closed; everything else runs for ever.
+        # The store's watch returns when the store is closed; everything else runs until cancelled.
         full_name = name + self._of_shard
         supervised = self._supervisor.supervise(full_name, run, vital=vital, finite=vital)
         self._tasks[name] = self._group.create_task(supervised, name=full_name)

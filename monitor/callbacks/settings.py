@@ -28,7 +28,7 @@ def _public_url(url: str) -> str | None:
     if parts.username is not None or parts.password is not None:
         return "must not hold credentials; callbacks carry the secret in a header"
     if "?" in url or "#" in url or "/hooks" in parts.path:
-        return "must be what stands in front of /hooks; remove /hooks, query and fragment"
+        return "must be what comes before /hooks; remove /hooks, query and fragment"
     return None
 
 

@@ -1,4 +1,4 @@
-"""What the monitor can do in a workspace, derived from the operations that it serves."""
+"""The capabilities of a workspace, derived from the operations that it serves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the monitor uses each operation for. An operation that is not named here is never called."""
+"""The monitor's use of each operation. An operation that is not named here is never called."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from monitor.app.hosted.outputs import find_obstacles
+from monitor.app.hosted.outputs import find_path_problems
 from monitor.bus.postgres_address import PostgresAddress
 from monitor.cli.database_trial import UNREACHABLE, check_database
 from monitor.cli.settings_files import validate_file
@@ -25,7 +25,7 @@ def report(config: Path, *, as_json: bool) -> bool:
 
     Warnings go to stderr and are no problems.
     """
-    result = _with_obstacles(_with_store(validate_file(config)))
+    result = _with_path_problems(_with_store(validate_file(config)))
     if as_json:
         _print_json(result)
         return result.configuration is not None
@@ -70,11 +70,11 @@ def _of_database(
     return problems, doubts
 
 
-def _with_obstacles(result: ValidationResult) -> ValidationResult:
+def _with_path_problems(result: ValidationResult) -> ValidationResult:
     """Add what on this machine keeps outputs from working, as far as files show it."""
     if result.configuration is None:
         return result
-    problems = find_obstacles(result.configuration.outputs)
+    problems = find_path_problems(result.configuration.outputs)
     if not problems:
         return result
     return ValidationResult(configuration=None, problems=tuple(problems), warnings=result.warnings)

@@ -6,7 +6,7 @@ import asyncio
 
 from prometheus_client import CollectorRegistry
 
-from monitor.app.store import open_store as open_any
+from monitor.app.store_opening import open_store as open_any
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import ShardStore
 from monitor.cli.database_trial import UNREACHABLE

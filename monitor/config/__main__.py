@@ -1,4 +1,4 @@
-"""``python -m monitor.config FOLDER`` writes the generated files of ``config/`` anew."""
+"""Writes the generated files of ``config/``: ``python -m monitor.config FOLDER``."""
 
 from __future__ import annotations
 

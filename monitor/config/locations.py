@@ -57,7 +57,7 @@ class NoLocations:
 
 
 ABOUT_FORMS = {
-    SecretForm.FILE: "a file that holds nothing else; a line end behind it is ignored",
+    SecretForm.FILE: "a file that holds nothing else; a line end after it is ignored",
     SecretForm.ENV: "the name of an environment variable that holds it",
     SecretForm.CREDENTIAL: "the name of a systemd credential of the service",
     SecretForm.COMMAND: "a command that prints nothing else; no shell reads it",

@@ -1,4 +1,4 @@
-"""What can be set about the log."""
+"""The settings of the log."""
 
 from __future__ import annotations
 

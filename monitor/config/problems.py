@@ -36,7 +36,7 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 class Problems:
-    """Gathers problems. ``origins`` names the variable behind a key that the environment set.
+    """Gathers problems. ``origins`` names the variable of a key that the environment set.
 
     ``warnings`` are settings that can be used and do not do what they seem to do.
     """

@@ -1,4 +1,4 @@
-"""What can be set about the daemon's process."""
+"""The settings of the daemon's process."""
 
 from __future__ import annotations
 

@@ -18,14 +18,14 @@ _HEAD = """\
 
 # Every setting of dataprep-monitor with its default, unit and reason.
 #
-# What has a default is written with it; what has none is written as an example behind a #.
+# What has a default is written with it; what has none is written as an example after a #.
 # config/minimal.toml is a minimal configuration.
 # `dataprep-monitor check -c FILE` lists every problem at once.
 #
 # A reload puts every change in force but those of keys that are read at start.
 #
 # A secret never stands in this file. For each one give exactly one of
-#   <key>_file        a file that holds nothing else; a line end behind it is ignored
+#   <key>_file        a file that holds nothing else; a line end after it is ignored
 #   <key>_env         the name of an environment variable that holds it
 #   <key>_credential  the name of a systemd credential of the service
 #   <key>_command     where it is listed: a command that prints nothing else, as a text or as a list

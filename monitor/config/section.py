@@ -18,7 +18,7 @@ class Section(Struct, frozen=True, kw_only=True):
     keys: tuple[Key, ...]
     is_optional: bool = False  # without the table, that part of the daemon is off
     is_repeated: bool = False  # there may be several: a list of tables
-    is_example: bool = False  # the reference shows it behind #, since it would change something
+    is_example: bool = False  # the reference shows it after a #, since it would change something
 
     @property
     def about(self) -> str:
@@ -70,6 +70,6 @@ class Sections(tuple[Section, ...]):
         }
 
     def is_repeated(self, path: str) -> bool:
-        """True for a section of which there may be several, and for what lies below one."""
+        """True for a section that may occur several times, and for what lies below one."""
         found = self.find(path.partition(".")[0])
         return found is not None and found.is_repeated

@@ -56,7 +56,7 @@ SECTIONS = Sections(
     )
 )
 
-# The sections of which there may be several.
+# The sections that may occur several times.
 REPEATED = frozenset(section.path for section in SECTIONS if section.is_repeated)
 
 is_repeated, section, below = SECTIONS.is_repeated, SECTIONS.find, SECTIONS.below

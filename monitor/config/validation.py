@@ -8,10 +8,10 @@ from typing import Any
 from msgspec import Struct
 
 from monitor.bus.settings import Retention
-from monitor.config.alerting_fitting import alerting_settings, find_alerting_misfits
+from monitor.config.alerting_consistency import alerting_settings, find_alerting_contradictions
 from monitor.config.configuration import Configuration, WorkspaceConfiguration
+from monitor.config.consistency import find_contradictions
 from monitor.config.environment import default_store_url, overlaid
-from monitor.config.fitting import find_misfits
 from monitor.config.locations import Locations, NoLocations
 from monitor.config.problems import Problem, Problems
 from monitor.config.reading import ConfigurationReader, ReadTable
@@ -43,8 +43,8 @@ def validate(
     problems = Problems()
     reader = ConfigurationReader(locations=locations, problems=problems, sections=SECTIONS)
     repeated, parts = reader.root(overlaid(mapping, environment, problems, sections=SECTIONS))
-    find_misfits(repeated["workspaces"], parts, problems)
-    find_alerting_misfits(repeated, parts.get("alerting"), problems)
+    find_contradictions(repeated["workspaces"], parts, problems)
+    find_alerting_contradictions(repeated, parts.get("alerting"), problems)
     warnings = tuple(problems.warnings)
     if problems.found:
         found = tuple(problems.found)

@@ -93,11 +93,11 @@ class PollContext:
                 name="waiting for the end of an outage",
             )
 
-    def can_read_in_time(self, priority: Priority, *, behind: int = 0) -> bool:
+    def can_read_in_time(self, priority: Priority, *, ahead: int = 0) -> bool:
         """True where an end that waits for a read may see it; see `RequestBudget`."""
         seconds = self.settings.detail_wait_seconds
         turn = self.client.requester.seconds_until_turn
-        return seconds > 0 and turn(priority, behind=behind) <= seconds
+        return seconds > 0 and turn(priority, ahead=ahead) <= seconds
 
     def first_at_once(self, poll: str, usual: Priority) -> Priority:
         """Return for what the lists of a poll count: until it has succeeded nobody knows of it."""

@@ -74,7 +74,7 @@ def _with_values(operation: Operation, values: tuple[str, ...]) -> Called:
     if len(values) != len(names):
         takes = " ".join(names) or "nothing"
         raise RequestRejectedError(
-            f"{operation.operation_id} takes {takes} behind its name, not {len(values)} values",
+            f"{operation.operation_id} takes {takes} after its name, not {len(values)} values",
             operation_id=operation.operation_id,
         )
     for name, value in zip(names, values, strict=True):
@@ -227,7 +227,7 @@ def _identity(row: bytes) -> int | None:
 async def _read_in_steps(
     request_page: RequestPage[Raw], *, page_size: int, page_limit: int, operation_id: str
 ) -> AsyncIterator[Page[Raw]]:
-    """Yield page behind page, trusting the list to stand still; one page where that is all."""
+    """Yield page after page, trusting the list to stand still; one page where that is all."""
     offset, lengths = 0, PageLengths()
     before: list[bytes] = []
     for number in range(1, page_limit + 1):
@@ -235,7 +235,7 @@ async def _read_in_steps(
         lengths.remember(rows.length)
         shown = [bytes(row) for row in rows.rows]
         if shown and shown == before and rows.length < page_size:
-            # Rows that are alike, or a list that takes no offset: that shows rows behind any end.
+            # Rows that are alike, or a list that takes no offset: that shows rows after any end.
             far, _ = await request_page(page_size, page_size * page_limit)
             if far.length:
                 return

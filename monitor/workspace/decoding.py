@@ -1,4 +1,4 @@
-"""From bytes to rows. Every failure is a `PayloadError`; none of them repeats what was read.
+"""Decodes bytes to rows. Every failure is a `PayloadError`; none of them repeats what was read.
 
 A list is split into its rows before any of them is read, so one poisoned row does not cost the
 others. Here, and nowhere else, are its texts cut and made harmless.
@@ -81,7 +81,7 @@ class RowKind(Generic[T]):
     """How one kind of row is read: its shape, and what becomes of it."""
 
     def __init__(self, shape: type[W], make: Callable[[W], T], *, is_exact: bool = False) -> None:
-        """``is_exact`` where texts are compared with what we have sent, and shown to nobody."""
+        """``is_exact`` where texts are compared with what we have sent, and never shown."""
         self._is_exact = is_exact
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(shape)
         self._make = make

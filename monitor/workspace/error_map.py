@@ -1,4 +1,4 @@
-"""From an HTTP status and the workspace's own word for a failure to our tree of errors.
+"""Maps an HTTP status and the workspace's own word for a failure to our tree of errors.
 
 Assumptions, since the API's documents leave them open: an operation outside the edition answers
 404 ``RouteNotFoundException``; only 404 ``DataNotFoundException`` and 410 prove that an object is
@@ -26,7 +26,7 @@ from monitor.model.errors import (
 )
 from monitor.model.outside import harmless
 from monitor.model.secrets import Secret
-from monitor.workspace.retrying import Failure, RetryReason
+from monitor.workspace.retry_policy import Failure, RetryReason
 
 NO_ROUTE = "RouteNotFoundException"
 NO_DATA = "DataNotFoundException"

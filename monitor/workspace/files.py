@@ -112,7 +112,7 @@ class FileReceiver:
                 # In this thread: a cancelled call must know the file that it has made.
                 self._file = self._part.open("xb")
             elif self._file is None:
-                # A pipe opens when somebody reads it.
+                # A pipe opens when it is read.
                 self._file = await asyncio.to_thread(self._target.open, "wb")
             elif self.received_bytes:
                 self._file.seek(0)

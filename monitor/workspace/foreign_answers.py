@@ -42,7 +42,7 @@ _SHAPES: Mapping[str, msgspec.json.Decoder[Any]] = {
     "listSchedules": _LISTING,
     "listUserDefinedFunctions": _LISTING,
 }
-# These mean the same whoever answers them; a server error is one anyway.
+# These mean the same from the API and from a proxy; a server error is one anyway.
 _OF_ANYBODY = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS})
 
 

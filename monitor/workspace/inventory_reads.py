@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.model.outside import harmless
-from monitor.workspace import rows
+from monitor.workspace import row_kinds
 from monitor.workspace.decoding import RowKind, text_of
 from monitor.workspace.list_reads import ListReader, listed
 from monitor.workspace.payloads import AccessTokenRow, Page, PersonRow
@@ -29,7 +29,7 @@ _SUCCESS = "success"
 _WHOLE = "all"  # the part of a count that is the sum of the others
 _VALID, _MISMATCHED, _MISSING = "VALID", "INVALID", "EMPTY"
 _NAMES_ID = ("id", "Id", "ID")
-# These reads can wait, so they stand behind everything else for as long as it takes.
+# These reads can wait, so everything else goes before them, for as long as it takes.
 _WAIT_SECONDS = 300.0
 
 
@@ -88,7 +88,7 @@ class InventoryReader:
         answer = await self._requester.request(
             "getCurrentPerson", priority=priority, wait_seconds=wait_seconds
         )
-        return decoded(rows.PERSON, answer, "getCurrentPerson")
+        return decoded(row_kinds.PERSON, answer, "getCurrentPerson")
 
     async def person(
         self, person_id: str, *, priority: Priority, wait_seconds: float = 30.0
@@ -97,7 +97,7 @@ class InventoryReader:
         answer = await self._requester.request(
             "getPerson", person_id, priority=priority, wait_seconds=wait_seconds
         )
-        return decoded(rows.PERSON, answer, "getPerson")
+        return decoded(row_kinds.PERSON, answer, "getPerson")
 
     async def access_tokens(
         self, *, priority: Priority, wait_seconds: float = 30.0
@@ -106,7 +106,7 @@ class InventoryReader:
         answer = await self._requester.request(
             "listApiAccessTokens", priority=priority, wait_seconds=wait_seconds
         )
-        tokens = await listed(answer, rows.ACCESS_TOKEN, "listApiAccessTokens")
+        tokens = await listed(answer, row_kinds.ACCESS_TOKEN, "listApiAccessTokens")
         return tokens.rows
 
     async def count(
@@ -171,7 +171,7 @@ class InventoryReader:
 def _counted(answer: _Count) -> int:
     if isinstance(answer.count, int):
         return answer.count
-    parts = {name: part for name, part in answer.count.items() if _is_whole_number(part)}
+    parts = {name: part for name, part in answer.count.items() if _is_integer(part)}
     whole = parts.get(_WHOLE)
     if isinstance(whole, int):
         return whole
@@ -180,7 +180,7 @@ def _counted(answer: _Count) -> int:
     return sum(int(part) for part in parts.values() if isinstance(part, int))
 
 
-def _is_whole_number(value: object) -> bool:
+def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -4,19 +4,19 @@ Pages are cut by position, so they shift when the list changes while it is read.
 ascending ids: a new row then stands at the end and is read too, and a row that enters at a place
 already read (an old run that was just changed) moves the others back, which only repeats some.
 Descending ids show the newest rows first: a new row stands before all others and only moves them
-back; like a row that changes behind our back it belongs to the next reading.
+back; like a row that changes meanwhile, it belongs to the next reading.
 The danger is a row that leaves (its status no longer matches, it was deleted): the rest moves
 forward, and the first row of the next page would be skipped. So pages overlap, and a page counts
 only when it shows a row of the page before: ids do not change, hence nothing between the two was
 lost. Without such a row the reading steps back until it finds one.
 
 Where a workspace does not sort by id, the order is most likely newest change first: a row that
-changes goes to the front, unread perhaps, but its change lies behind the moment when the reading
-began, and so belongs to the next reading.
+changes goes to the front, unread perhaps, but its change is later than the beginning of the
+reading, and so belongs to the next reading.
 
 A page shorter than our limit is the end, unless workspace or proxy has a limit of its own. The
 count that the first page carries tells. Where none comes, or one of that page alone, that limit can
-be no smaller than the longest page that was lately shown: a shorter page is the end, and behind any
+be no smaller than the longest page that was lately shown: a shorter page is the end, and after any
 other the next place is asked for.
 """
 
@@ -39,7 +39,7 @@ _LONGEST_OVERLAP = 10
 _LARGEST_PAGE = 1000  # the only published maximum
 _SMALLEST_CAP = 10  # the smallest published default: whatever caps pages lower is not suspected
 _REMEMBERED_PAGES = 50  # a cap that is new is suspected when the longer ones are forgotten
-_PATIENCE = 5  # rows that enter before a page may repeat it a few times
+_SHIFTS_ALLOWED = 5  # rows that enter before a page may repeat it a few times
 
 
 class PageLengths:
@@ -64,7 +64,7 @@ def overlap_of(length: int) -> int:
 def is_end(
     page: Rows[T], *, size: int, offset: int, count: int | None, lengths: PageLengths
 ) -> bool:
-    """True when nothing stands behind a page that brings news, the last that ``lengths`` has.
+    """True when nothing follows a page that brings news, the last that ``lengths`` has.
 
     ``count`` is that of the whole list. It may be wrong: it is believed as far as pages bring more,
     and no longer where they have brought more than it counts. One that counts just the first page
@@ -120,7 +120,7 @@ async def read_pages(
         if is_repeated or is_end(rows, size=size, offset=offset, count=count, lengths=lengths):
             return
         idle = 0 if brings_news else idle + 1
-        if idle >= _PATIENCE:
+        if idle >= _SHIFTS_ALLOWED:
             raise UnreadableAnswerError(
                 "the list shows the same page at every offset", operation_id=operation_id
             )

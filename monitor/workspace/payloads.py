@@ -1,4 +1,4 @@
-"""What a workspace answers, typed. Ids are text, instants aware UTC, native words are kept.
+"""Typed answers of a workspace. Ids are text, instants aware UTC, native words are kept.
 
 A field is None where the workspace did not show it. Rows hold what was shown and nothing else:
 turning native words into our own is the work of those who read them.
@@ -151,7 +151,7 @@ class PlanRow(Struct, frozen=True, kw_only=True, gc=False):
     created_at: datetime | None = None
     updated_at: datetime | None = None
     is_snapshot: bool = False
-    original_plan_id: str | None = None  # of which plan this is a snapshot
+    original_plan_id: str | None = None  # the plan whose snapshot this is
     latest_snapshot_id: str | None = None
     latest_run_id: str | None = None
     latest_run_native_status: str | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from monitor.workspace import rows
+from monitor.workspace import row_kinds
 from monitor.workspace.list_reads import ListReader
 from monitor.workspace.payloads import (
     FlowRow,
@@ -35,7 +35,7 @@ class PipelineReader:
     ) -> AsyncIterator[Page[PlanRow]]:
         """Read the plans of everybody that the token may see."""
         query = {"ownershipFilter": "all"}
-        return self._lists.pages("listPlans", rows.PLAN, query, priority, wait_seconds)
+        return self._lists.pages("listPlans", row_kinds.PLAN, query, priority, wait_seconds)
 
     async def plan_full(
         self, plan_id: str, *, priority: Priority, wait_seconds: float = 30.0
@@ -44,14 +44,14 @@ class PipelineReader:
         answer = await self._requester.request(
             "readFull", plan_id, priority=priority, wait_seconds=wait_seconds
         )
-        return decoded(rows.PLAN_FULL, answer, "readFull")
+        return decoded(row_kinds.PLAN_FULL, answer, "readFull")
 
     def flows(
         self, *, priority: Priority, wait_seconds: float = 30.0
     ) -> AsyncIterator[Page[FlowRow]]:
         """Read the flows of everybody that the token may see."""
         return self._lists.pages(
-            "listFlows", rows.FLOW, {"flowsFilter": "all"}, priority, wait_seconds
+            "listFlows", row_kinds.FLOW, {"flowsFilter": "all"}, priority, wait_seconds
         )
 
     async def flow(
@@ -61,26 +61,28 @@ class PipelineReader:
         answer = await self._requester.request(
             "getFlow", flow_id, priority=priority, wait_seconds=wait_seconds
         )
-        return decoded(rows.FLOW, answer, "getFlow")
+        return decoded(row_kinds.FLOW, answer, "getFlow")
 
     def folders(
         self, *, priority: Priority, wait_seconds: float = 30.0
     ) -> AsyncIterator[Page[FolderRow]]:
         """Read the folders that the token may see."""
-        return self._lists.pages("listFolders", rows.FOLDER, {}, priority, wait_seconds)
+        return self._lists.pages("listFolders", row_kinds.FOLDER, {}, priority, wait_seconds)
 
     def recipes(
         self, *, priority: Priority, wait_seconds: float = 30.0
     ) -> AsyncIterator[Page[RecipeRow]]:
         """Read the recipes that the token may see, with their names."""
         query = {"embed": "recipe"}
-        return self._lists.pages("listWrangledDatasets", rows.RECIPE, query, priority, wait_seconds)
+        return self._lists.pages(
+            "listWrangledDatasets", row_kinds.RECIPE, query, priority, wait_seconds
+        )
 
     def schedules(
         self, *, priority: Priority, wait_seconds: float = 30.0
     ) -> AsyncIterator[Page[ScheduleRow]]:
         """Read the schedules of the token's owner; the API shows no others."""
-        return self._lists.pages("listSchedules", rows.SCHEDULE, {}, priority, wait_seconds)
+        return self._lists.pages("listSchedules", row_kinds.SCHEDULE, {}, priority, wait_seconds)
 
     async def schedule(
         self, schedule_id: str, *, priority: Priority, wait_seconds: float = 30.0
@@ -89,4 +91,4 @@ class PipelineReader:
         answer = await self._requester.request(
             "getSchedule", schedule_id, priority=priority, wait_seconds=wait_seconds
         )
-        return decoded(rows.SCHEDULE, answer, "getSchedule")
+        return decoded(row_kinds.SCHEDULE, answer, "getSchedule")

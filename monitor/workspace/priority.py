@@ -1,4 +1,4 @@
-"""In which order callers spend a workspace's request budget."""
+"""The priorities by which requests share a workspace's budget."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Priority(IntEnum):
     DETAILS = 4  # other job records
     RECONCILIATION = 5  # what is active, and what may have been missed
     NAMES = 6  # names of flows and plans
-    SCHEDULES = 7  # schedules and webhook tasks: without them nobody notices what is missing
+    SCHEDULES = 7  # schedules and webhook tasks: without them nothing shows what is missing
     INVENTORY = 8  # progress, objects, usage, everything that can wait
 
     @property

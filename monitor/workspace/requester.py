@@ -29,7 +29,7 @@ from monitor.model.errors import (
 from monitor.model.live_state import BudgetStatus
 from monitor.model.secrets import Secret
 from monitor.workspace.access.access_tokens import AccessTokens, ConfiguredToken
-from monitor.workspace.budget import RequestBudget
+from monitor.workspace.api_metrics import ApiMetrics
 from monitor.workspace.decoding import RowKind
 from monitor.workspace.error_map import (
     failure_of,
@@ -39,9 +39,9 @@ from monitor.workspace.error_map import (
 )
 from monitor.workspace.files import BodyReceiver
 from monitor.workspace.foreign_answers import foreign_refusal, foreign_success, is_of_shape
-from monitor.workspace.metrics import ApiMetrics
 from monitor.workspace.priority import Priority
-from monitor.workspace.quotas import quotas_in, retry_after_in
+from monitor.workspace.rate_limits import quotas_in, retry_after_in
+from monitor.workspace.request_budget import RequestBudget
 from monitor.workspace.request_parts import (
     EXECUTION_ID,
     QueryValue,
@@ -49,7 +49,7 @@ from monitor.workspace.request_parts import (
     headers_of,
     path_of,
 )
-from monitor.workspace.retrying import Failure, Retrying, RetryPolicy, RetryReason, Success
+from monitor.workspace.retry_policy import Failure, Retrying, RetryPolicy, RetryReason, Success
 from monitor.workspace.settings import WorkspaceSettings
 from monitor.workspace.transport import (
     Exchange,
@@ -91,7 +91,7 @@ class _Call(Struct, frozen=True, kw_only=True):
     wait_seconds: float
     secrets: tuple[Secret, ...]
     receiver: BodyReceiver | None
-    is_trial: bool
+    is_probe: bool
 
     @property
     def is_repeatable(self) -> bool:
@@ -181,9 +181,9 @@ class Requester:
         """See `RequestBudget.long_pause`."""
         return self._budget.long_pause(operation_id)
 
-    def seconds_until_turn(self, priority: Priority, *, behind: int = 0) -> float:
+    def seconds_until_turn(self, priority: Priority, *, ahead: int = 0) -> float:
         """Estimate how long a request of now would wait; see `RequestBudget`."""
-        return self._budget.seconds_until_turn(priority, behind=behind)
+        return self._budget.seconds_until_turn(priority, ahead=ahead)
 
     async def request(
         self,
@@ -196,7 +196,7 @@ class Requester:
         wait_seconds: float = 30.0,
         secrets: Iterable[Secret] = (),
         receiver: BodyReceiver | None = None,
-        is_trial: bool = False,
+        is_probe: bool = False,
     ) -> Answer:
         """Send one operation of the catalogue and return its good answer.
 
@@ -204,7 +204,7 @@ class Requester:
         texts in ``body`` that no error may repeat. A request that changes something is tried
         again only if it cannot have arrived, or carries an ``x-execution-id``, as all that start
         a run do: no retry starts a second one, and 304 means that an earlier try had started it.
-        ``receiver`` takes the body in the place of ``Answer.body``. ``is_trial``: to find out
+        ``receiver`` takes the body in the place of ``Answer.body``. ``is_probe``: to find out
         whether the workspace answers again, it is sent once, in a pause too, which a good answer
         ends.
 
@@ -226,7 +226,7 @@ class Requester:
             wait_seconds=wait_seconds,
             secrets=tuple(secrets),
             receiver=receiver,
-            is_trial=is_trial,
+            is_probe=is_probe,
         )
         try:
             answer = await self._authorized(call)
@@ -245,7 +245,7 @@ class Requester:
         async def attempt() -> Success[Answer] | Failure:
             result = await self._try(call, sent)
             # In an outage retries would only multiply the requests.
-            if isinstance(result, Failure) and (call.is_trial or not self.answering.is_set()):
+            if isinstance(result, Failure) and (call.is_probe or not self.answering.is_set()):
                 return Failure(error=result.error)
             return result
 
@@ -264,7 +264,7 @@ class Requester:
             wait_seconds=call.wait_seconds,
             operation_id=call.operation.operation_id,
             has_own_quota=call.quota_of is not None,
-            is_trial=call.is_trial,
+            is_probe=call.is_probe,
         )
         try:
             token = await self._tokens.current()
@@ -301,13 +301,13 @@ class Requester:
             self._clock.monotonic() - exchange.began
         )
         result = self._judge(call, exchange)
-        if call.is_trial and isinstance(result, Success):
+        if call.is_probe and isinstance(result, Success):
             self._budget.resume()  # before it learns what this answer says of quotas
         self._learn_quotas(call, exchange)
         return result
 
     def _learn_time(self, exchange: Exchange) -> None:
-        """Take the clock from an answer of the API; that of whoever stands before it is another."""
+        """Take the clock from an answer of the API; a proxy before it has another one."""
         self.time.learn(
             exchange.headers.get("Date"), began=exchange.began, answered=exchange.answered
         )

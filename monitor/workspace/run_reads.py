@@ -13,7 +13,7 @@ from http import HTTPStatus
 import structlog
 
 from monitor.model.errors import RequestRejectedError
-from monitor.workspace import rows
+from monitor.workspace import row_kinds
 from monitor.workspace.decoding import IsKnown, decode_text
 from monitor.workspace.list_reads import ListReader, listed
 from monitor.workspace.payloads import (
@@ -66,7 +66,7 @@ class RunReader:
         query = _run_query(updated_since, created_since, status)
         return self._lists.pages(
             "listJobLibrary",
-            rows.JOB_GROUP,
+            row_kinds.JOB_GROUP,
             query,
             priority,
             wait_seconds,
@@ -101,7 +101,7 @@ class RunReader:
             if with_flow:
                 self._embeds = embeds[number:]
             break
-        return decoded(rows.JOB_GROUP, answer, "getJobGroup")
+        return decoded(row_kinds.JOB_GROUP, answer, "getJobGroup")
 
     async def jobs(
         self, job_group_id: str, *, priority: Priority, wait_seconds: float = 30.0
@@ -110,7 +110,7 @@ class RunReader:
         answer = await self._requester.request(
             "getJobsForJobGroup", job_group_id, priority=priority, wait_seconds=wait_seconds
         )
-        page = await listed(answer, rows.JOB, "getJobsForJobGroup")
+        page = await listed(answer, row_kinds.JOB, "getJobsForJobGroup")
         if page.bad_rows:
             log.warning(
                 "job records cannot be read",
@@ -132,7 +132,7 @@ class RunReader:
     ) -> JobsPage:
         """Read a page of all job groups by their ids, with the job records of those wanted.
 
-        The list has no filter that names ids, so whoever asks must know where they stand in it.
+        The list has no filter that names ids, so the caller must know where they stand in it.
         """
         query: dict[str, QueryValue] = {
             "embed": "jobs",
@@ -151,7 +151,7 @@ class RunReader:
             ids.append(head.id)
             return head.id not in wanted
 
-        page = await listed(answer, rows.JOB_GROUP_JOBS, "listJobGroups", is_known=is_other)
+        page = await listed(answer, row_kinds.JOB_GROUP_JOBS, "listJobGroups", is_known=is_other)
         return JobsPage(ids=tuple(ids), rows=page.rows, count=page.count, began_at=answer.began_at)
 
     async def flow_run(
@@ -161,7 +161,7 @@ class RunReader:
         answer = await self._requester.request(
             "getFlowRun", flow_run_id, priority=priority, wait_seconds=wait_seconds
         )
-        return decoded(rows.FLOW_RUN, answer, "getFlowRun")
+        return decoded(row_kinds.FLOW_RUN, answer, "getFlowRun")
 
     async def flow_run_status(
         self, flow_run_id: str, *, priority: Priority, wait_seconds: float = 30.0
@@ -180,7 +180,7 @@ class RunReader:
         answer = await self._requester.request(
             "getFlowRunJobGroups", flow_run_id, priority=priority, wait_seconds=wait_seconds
         )
-        page = await listed(answer, rows.JOB_GROUP, "getFlowRunJobGroups")
+        page = await listed(answer, row_kinds.JOB_GROUP, "getFlowRunJobGroups")
         return Page(rows=page.rows, bad_rows=page.bad_rows, began_at=answer.began_at)
 
     def plan_runs(
@@ -198,7 +198,7 @@ class RunReader:
         query = _run_query(updated_since, created_since, status)
         return self._lists.pages(
             "listPlanSnapshotRuns",
-            rows.PLAN_RUN,
+            row_kinds.PLAN_RUN,
             query,
             priority,
             wait_seconds,
@@ -213,7 +213,7 @@ class RunReader:
         answer = await self._requester.request(
             "getPlanSnapshotRun", plan_run_id, priority=priority, wait_seconds=wait_seconds
         )
-        return decoded(rows.PLAN_RUN, answer, "getPlanSnapshotRun")
+        return decoded(row_kinds.PLAN_RUN, answer, "getPlanSnapshotRun")
 
 
 def _run_query(

@@ -1,4 +1,4 @@
-"""What the operator may set about the connection to one workspace."""
+"""The settings of the connection to one workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operations a served OpenAPI document names. A hint of the edition, never proof."""
+"""Reads the operations of a served OpenAPI document. A hint of the edition, never proof."""
 
 from __future__ import annotations
 

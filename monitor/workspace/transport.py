@@ -39,7 +39,7 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 # A request that failed sooner may have met a restart; its retries show whether it did.
 _SILENT_SECONDS = 10.0
 
-# True while requests may be sent; asked in front of the first byte of each, and of its body.
+# True while requests may be sent; asked before the first byte of each, and of its body.
 MaySend = Callable[[], bool]
 # Called with the failure when nothing is answered any more, with None when something is again.
 SilenceListener = Callable[[WorkspaceUnreachableError | None], None]
@@ -295,7 +295,7 @@ class Transport:
 
 
 def lease_gate(may_send: MaySend) -> aiohttp.TraceConfig:
-    """Return what asks in front of every write of a request, however long it was on its way there.
+    """Return what asks before every write of a request, however long the request waited.
 
     A process that was stopped goes on anywhere: connecting, or with a request that was built before
     another daemon got the shard.

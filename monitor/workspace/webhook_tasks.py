@@ -13,7 +13,7 @@ from typing import Any
 
 from monitor.model.errors import NoSuchObjectError
 from monitor.model.secrets import Secret
-from monitor.workspace import rows
+from monitor.workspace import row_kinds
 from monitor.workspace.payloads import WebhookTaskRow, WebhookTest
 from monitor.workspace.priority import Priority
 from monitor.workspace.requester import Requester, decoded
@@ -62,7 +62,7 @@ class WebhookTasks:
             priority=priority,
             wait_seconds=wait_seconds,
         )
-        return decoded(rows.CREATED, answer, "createWebhookFlowTask")
+        return decoded(row_kinds.CREATED, answer, "createWebhookFlowTask")
 
     async def read(
         self, task_id: str, *, priority: Priority, wait_seconds: float = 30.0
@@ -71,7 +71,7 @@ class WebhookTasks:
         answer = await self._requester.request(
             "getWebhookFlowTask", task_id, priority=priority, wait_seconds=wait_seconds
         )
-        return decoded(rows.WEBHOOK_TASK, answer, "getWebhookFlowTask")
+        return decoded(row_kinds.WEBHOOK_TASK, answer, "getWebhookFlowTask")
 
     async def delete(self, task_id: str, *, priority: Priority, wait_seconds: float = 30.0) -> None:
         """Return when the workspace has no such task, whether or not it had one before."""
@@ -105,7 +105,7 @@ class WebhookTasks:
             priority=priority,
             wait_seconds=wait_seconds,
         )
-        return decoded(rows.WEBHOOK_TEST, answer, "testWebhook")
+        return decoded(row_kinds.WEBHOOK_TEST, answer, "testWebhook")
 
     async def of_flow(
         self, flow_id: str, *, priority: Priority, wait_seconds: float = 30.0
@@ -118,7 +118,7 @@ class WebhookTasks:
             priority=priority,
             wait_seconds=wait_seconds,
         )
-        return decoded(rows.WEBHOOK_TASKS_OF_FLOW, answer, "getFlow")
+        return decoded(row_kinds.WEBHOOK_TASKS_OF_FLOW, answer, "getFlow")
 
 
 def _target(

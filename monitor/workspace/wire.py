@@ -1,4 +1,4 @@
-"""What is read of the answers' JSON, and how much of its variety is understood.
+"""The JSON of the answers, as far as it is read, with the variety that is understood.
 
 Fields that are not named here are skipped unread. Assumptions, where the API's documents differ
 from recorded answers: ids are numbers or text; ``flowRun`` and ``flowrun`` are the same key; an

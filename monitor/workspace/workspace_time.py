@@ -73,7 +73,7 @@ class _Candidate(Struct, frozen=True):
 
 
 class ClockSet(Struct, frozen=True):
-    """The workspace's clock was set: at some mark behind ``after``, and ``noticed`` at this one."""
+    """The workspace's clock was set at some mark later than ``after``; ``noticed`` at this one."""
 
     after: float
     noticed: float

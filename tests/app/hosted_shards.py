@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.app.hosted.shard import HostedShard
 from monitor.app.hosted.shard_definitions import shard_definitions
-from monitor.app.store import open_store
+from monitor.app.store_opening import open_store
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import CLUSTER, ShardGranted, ShardStore
 from monitor.config import Configuration

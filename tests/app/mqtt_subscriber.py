@@ -20,7 +20,7 @@ from tests.app.eventually import eventually
 from tests.servers import Mosquitto
 
 ENDS = frozenset(RESULTS.values())
-# What comes behind an end, once each: the workspace confirms it, and more becomes known of it.
+# What comes after an end, once each: the workspace confirms it, and more becomes known of it.
 AFTER_END = ((), ("confirmed",), ("detailed",), ("confirmed", "detailed"))
 _KEEP_SECONDS = 3_600
 

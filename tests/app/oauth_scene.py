@@ -24,8 +24,8 @@ from monitor.sandbox.world.token_pairs import replaced, revoke
 from monitor.workspace.access.refreshed_tokens import RefreshedTokens
 from monitor.workspace.access.stored_tokens import StoredTokens, TokenMemory
 from monitor.workspace.access.token_endpoint import NotRefreshed, RefreshOutcome, TokenEndpoint
+from monitor.workspace.api_metrics import ApiMetrics
 from monitor.workspace.client import WorkspaceClient
-from monitor.workspace.metrics import ApiMetrics
 from monitor.workspace.priority import Priority
 from monitor.workspace.settings import OauthSettings, WorkspaceSettings
 from tests.app.eventually import eventually

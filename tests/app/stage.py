@@ -12,8 +12,8 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from monitor.app.daemon import Addresses, Daemon
-from monitor.app.store import OpenStore
-from monitor.app.store import open_store as open_any
+from monitor.app.store_opening import OpenStore
+from monitor.app.store_opening import open_store as open_any
 from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.catalogue.capabilities import Capability, capabilities_of

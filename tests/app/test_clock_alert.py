@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.app.hosted.hosting import Hosting
 from monitor.app.hosted.shard_definitions import shard_definitions
-from monitor.app.store import open_store
+from monitor.app.store_opening import open_store
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import CLUSTER
 from monitor.config import Configuration, WorkspaceConfiguration

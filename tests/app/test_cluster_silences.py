@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.alerting.alerts.pending_step import SILENCE as ROW
 from monitor.alerting.engine.commit import CONSUMER as ALERTING
-from monitor.app.store import open_store
+from monitor.app.store_opening import open_store
 from monitor.bus.settings import StorageSettings
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.alerts import Silence

@@ -169,7 +169,7 @@ async def test_of_two_daemons_the_holder_refreshes(
         await start("north")
         await refreshed_by(1)
         await start("south")
-        await refreshed_by(2)  # where the shard is handed over, that is behind it
+        await refreshed_by(2)  # where the shard is handed over, that comes after it
         (holder,) = await holders()
         (other,) = set(faces) - {holder}
         before = await refreshes_of(faces[other])
@@ -239,7 +239,7 @@ async def test_a_reload_within_a_refresh_costs_nothing(tmp_path: Path, sandbox: 
         await daemon.reload(msgspec.structs.replace(configuration, workspaces=(changed,)))
         sandbox.world.options.token_answer_latency = 0.0
         after = pair.refreshes
-        await eventually(lambda: pair.refreshes > after + 1, why="no refresh behind the reload")
+        await eventually(lambda: pair.refreshes > after + 1, why="no refresh after the reload")
         seen.append((await face.json("/api/v1/workspaces/acme"))["refreshed_token"])
         stop.set()
         await asyncio.Event().wait()

@@ -349,7 +349,7 @@ async def test_a_store_holds_no_configured_token(scene: OauthScene) -> None:
 
 
 async def test_requests_refused_together_wait_for_one_refresh(scene: OauthScene) -> None:
-    """One refresh is made because of their 401s, and each of them is repeated behind it."""
+    """One refresh is made because of their 401s, and each of them is repeated after it."""
     async with scene.running() as daemon:
         await scene.clock.advance(10)
         pair = scene.sandbox.pair

@@ -13,8 +13,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from monitor.app.daemon import Addresses, Daemon
-from monitor.app.store import OpenStore
-from monitor.app.store import open_store as open_any
+from monitor.app.store_opening import OpenStore
+from monitor.app.store_opening import open_store as open_any
 from monitor.bus.settings import StorageSettings
 from monitor.bus.sqlite.sole_shard import SqliteStore
 from monitor.cli.hang_up import HangUpReload
@@ -64,7 +64,7 @@ async def during(
 
 
 async def test_every_consumer_has_its_position_before_anything_can_happen(tmp_path: Path) -> None:
-    """When the daemon has started, no consumer can begin behind an event of this life."""
+    """When the daemon has started, no consumer can begin after an event of this life."""
     at_start: set[str] = set()
     settings = stage.configuration(
         tmp_path, stage.unreachable("acme"), broker_url="mqtt://127.0.0.1:9"

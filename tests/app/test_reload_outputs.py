@@ -271,7 +271,7 @@ async def test_a_consumer_that_the_store_keeps_goes_with_the_next_reload(tmp_pat
     async with PostReceiver() as receiver:
         settings = configured(tmp_path, webhook=webhook(receiver))
         async with running(settings, tmp_path) as run:
-            # The first one comes before the swap and drops nobody, the second one behind it.
+            # The first one comes before the swap and drops none, the second one after it.
             run.store.refuse(1, stays_away=False)
             await run.daemon.reload(without)
             assert run.store.has_refused

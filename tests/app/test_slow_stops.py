@@ -12,7 +12,7 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from monitor.app.daemon import Daemon
-from monitor.app.store import OpenStore, open_store
+from monitor.app.store_opening import OpenStore, open_store
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import LeaseChange
 from monitor.bus.sqlite.sole_shard import SqliteStore

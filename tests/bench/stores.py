@@ -23,7 +23,7 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from monitor import logs
-from monitor.app.store import open_store
+from monitor.app.store_opening import open_store
 from monitor.bus.contract import Change, EventBus
 from monitor.bus.postgres.connections.connecting import Connection
 from monitor.bus.postgres.writing.rows import ShardRows, rows_of_change

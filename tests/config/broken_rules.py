@@ -112,7 +112,7 @@ BROKEN_RULES: tuple[Row, ...] = (
         "https://x/hooks/a",
         (
             '"https://x/hooks/a": '
-            "must be what stands in front of /hooks; remove /hooks, query and fragment"
+            "must be what comes before /hooks; remove /hooks, query and fragment"
         ),
     ),
     ("workspaces[0].callbacks.flows", [" "], '[" "]: holds an empty text; remove that'),

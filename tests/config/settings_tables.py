@@ -21,7 +21,7 @@ TOKEN_NEEDED = "give it as token_file or token_env or token_credential, or add [
 CALLBACK_SECRET = "callback-secret-of-32-characters"
 WEBHOOK_SECRET = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
-# A key of the file, a value that it refuses, and the sentence behind the key.
+# A key of the file, a value that it refuses, and the sentence after the key.
 Row = tuple[str, object, str]
 
 KNOWN_SECRETS = {

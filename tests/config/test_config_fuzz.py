@@ -68,7 +68,7 @@ def test_a_problem_in_one_workspace_leaves_the_other_alone(changes: dict[str, An
 
 
 def keys_of(path: str) -> st.SearchStrategy[dict[str, Any]]:
-    """Return tables of a section's own keys, with whatever behind them."""
+    """Return tables of a section's own keys, with any values."""
     names = [
         name for section in SECTIONS if section.path == path for name in section.written_keys()
     ]
@@ -92,7 +92,7 @@ def test_every_rule_silence_and_webhook_is_validated(
     webhook: dict[str, Any],
     kind: str,
 ) -> None:
-    """Whatever stands behind their keys: problems or a configuration."""
+    """Any values of their keys: problems or a configuration."""
     mapping = everything()
     mapping["alerts"] = [{"rule": kind, **rule, "match": match}]
     mapping["silences"][0].update(silence)

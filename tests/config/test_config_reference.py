@@ -114,7 +114,7 @@ def in_force(section: Section, lines: list[str]) -> list[str]:
 
 
 def put_in_force(at: int) -> list[str]:
-    """Return the reference with one line behind a # in force, and whatever that line needs."""
+    """Return the reference with one line after a # in force, and whatever that line needs."""
     lines = list(LINES)
     head, section = section_at(at)
     name = lines[at][1:].split(" = ", maxsplit=1)[0]
@@ -142,7 +142,7 @@ def put_in_force(at: int) -> list[str]:
 
 @pytest.mark.parametrize("at", [n for n, line in enumerate(LINES) if re.match(r"#\w+ = ", line)])
 def test_every_example_can_be_used(at: int) -> None:
-    """Each line behind a # may be put in force, in place of another form of the same secret."""
+    """Each line after a # may be put in force, in place of another form of the same secret."""
     assert parsed("\n".join(put_in_force(at)))
 
 

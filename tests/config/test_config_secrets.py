@@ -79,7 +79,7 @@ def test_a_secret_is_read_in_three_ways(token: dict[str, str]) -> None:
             {"token_file": 5},
             (
                 "workspaces[0].token_file: 5: must be a file that holds nothing else; "
-                "a line end behind it is ignored"
+                "a line end after it is ignored"
             ),
         ),
         (

@@ -40,7 +40,7 @@ WRONG_TYPES: dict[Kind, tuple[object, str]] = {
     ),
 }
 WRONG_LOCATIONS = {
-    "file": "5: must be a file that holds nothing else; a line end behind it is ignored",
+    "file": "5: must be a file that holds nothing else; a line end after it is ignored",
     "env": "5: must be the name of an environment variable that holds it",
     "credential": "5: must be the name of a systemd credential of the service",
     "command": "5: must be a command that prints nothing else; no shell reads it",

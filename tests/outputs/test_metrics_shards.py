@@ -24,7 +24,7 @@ from monitor.outputs.metrics.assembly import DaemonMetrics, ShardMetrics
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.polling.poll_loop.metrics import PollMetrics
 from monitor.tracking.live_state import LiveState
-from monitor.workspace.metrics import ApiMetrics
+from monitor.workspace.api_metrics import ApiMetrics
 from tests.clocks import ManualClock
 from tests.outputs.leased_store import LeasedStore
 from tests.outputs.metrics_examples import NOON, history, plan, run

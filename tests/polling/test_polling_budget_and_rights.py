@@ -19,9 +19,9 @@ from monitor.polling.poll_loop.intervals import (
     wait_between_lists,
 )
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
-from monitor.workspace.budget import RequestBudget
-from monitor.workspace.metrics import ApiMetrics
+from monitor.workspace.api_metrics import ApiMetrics
 from monitor.workspace.priority import Priority
+from monitor.workspace.request_budget import RequestBudget
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene
 from tests.polling.tiny_workspace import FORBIDDEN, TinyWorkspace, stamp

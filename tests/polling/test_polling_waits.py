@@ -110,8 +110,8 @@ async def test_of_many_failures_only_those_wait_that_can_be_read_in_time(
     await scene.polls.changes.poll()
     state = await state_of(scene, 1)
     in_time = [
-        scene.polls.job_groups.must_wait(callback_of(scene, 1), state, behind=behind)
-        for behind in range(40)
+        scene.polls.job_groups.must_wait(callback_of(scene, 1), state, ahead=ahead)
+        for ahead in range(40)
     ]
 
     assert in_time == sorted(in_time, reverse=True)

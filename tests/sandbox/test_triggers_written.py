@@ -12,7 +12,7 @@ from monitor.model.triggers import CronTrigger, OneTimeTrigger, ScheduleTrigger,
 from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.api.schedules.triggers import read_trigger, trigger_document
 from monitor.schedules import next_after
-from monitor.workspace.triggers import TRIGGER
+from monitor.workspace.trigger_parsing import TRIGGER
 from tests.schedules.drawn import rhythms, within
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)

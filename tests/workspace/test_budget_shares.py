@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from monitor.model.errors import BudgetExhaustedError
-from monitor.workspace.budget import RequestBudget
-from monitor.workspace.metrics import ApiMetrics
+from monitor.workspace.api_metrics import ApiMetrics
+from monitor.workspace.fair_queueing import SHARE, TurnShares
 from monitor.workspace.priority import Priority
-from monitor.workspace.shares import SHARE, TurnShares
+from monitor.workspace.request_budget import RequestBudget
 from tests.clocks import ManualClock
 
 OPERATION = "listJobLibrary"

@@ -8,10 +8,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from monitor.model.errors import BudgetExhaustedError
-from monitor.workspace.budget import RequestBudget
+from monitor.workspace.api_metrics import ApiMetrics
 from monitor.workspace.client import Priority
-from monitor.workspace.metrics import ApiMetrics
-from monitor.workspace.quotas import Quota, quotas_in
+from monitor.workspace.rate_limits import Quota, quotas_in
+from monitor.workspace.request_budget import RequestBudget
 from tests.clocks import ManualClock
 from tests.workspace.scripted import SkippingClock, answer, client_of, refusal, serving
 
@@ -203,7 +203,7 @@ async def test_a_pause_holds_everybody() -> None:
 
 
 async def test_a_quota_of_one_operation_binds_only_it() -> None:
-    """A spent quota of testing webhooks does not stop the polls, even behind its waiters."""
+    """A spent quota of testing webhooks does not stop the polls, even with waiters before it."""
     stage = Stage()
     stage.learn(stage.quota(limit=20, remaining=0, lasts=50), operation_id="testWebhook")
     stage.budget.pause(40, operation_id="testWebhook")
@@ -339,7 +339,7 @@ async def test_two_workspaces_share_one_registry() -> None:
 
 
 async def test_when_a_request_of_now_would_have_its_turn() -> None:
-    """The estimate is the wait that a request then has, behind those of its class and before it."""
+    """The estimate is the wait that a request then has, after those of its class and before it."""
     stage = Stage()
     budget = stage.budget
     assert budget.seconds_until_turn(Priority.FAILED_DETAILS) == 0.0
@@ -368,5 +368,5 @@ async def test_a_quota_that_others_will_spend_puts_off_the_turn() -> None:
     """Of an announced quota, what those before it take is not left for a request of now."""
     stage = Stage(6_000)
     stage.learn(stage.quota(limit=100, remaining=20, lasts=30))
-    assert stage.budget.seconds_until_turn(Priority.FAILED_DETAILS, behind=3) == 0.0
-    assert stage.budget.seconds_until_turn(Priority.FAILED_DETAILS, behind=6) == 30.0
+    assert stage.budget.seconds_until_turn(Priority.FAILED_DETAILS, ahead=3) == 0.0
+    assert stage.budget.seconds_until_turn(Priority.FAILED_DETAILS, ahead=6) == 30.0

@@ -68,8 +68,8 @@ async def test_every_operation_is_sent_as_the_catalogue_has_it() -> None:
     ("words", "sentence"),
     [
         (["getFlw", "1"], "did you mean getFlow"),
-        (["getFlow"], "getFlow takes id behind its name, not 0 values"),
-        (["listFlows", "1"], "listFlows takes nothing behind its name, not 1 values"),
+        (["getFlow"], "getFlow takes id after its name, not 0 values"),
+        (["listFlows", "1"], "listFlows takes nothing after its name, not 1 values"),
         (["GET"], "GET takes one path"),
         (["GET", "/v4/flows", "1"], "GET takes one path"),
         (["GET", "/v4/nothing"], "the catalogue has no GET /v4/nothing"),

@@ -26,7 +26,7 @@ def yes(times: int) -> Callable[[], bool]:
 
 @pytest.mark.parametrize("allowed", [0, 1])
 async def test_no_request_is_sent_without_the_lease(allowed: int) -> None:
-    """It ends unsent in front of its headers or of its body, is not retried and not counted."""
+    """It ends unsent before its headers or its body, is not retried and not counted."""
     registry = CollectorRegistry()
     async with serving(answer({"id": 1})) as workspace:
         client = WorkspaceClient(

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.model.errors import PayloadError
-from monitor.workspace import rows
+from monitor.workspace import row_kinds
 from monitor.workspace.decoding import RowKind, decode_rows, decode_text
 from monitor.workspace.error_map import refusal_in
 from monitor.workspace.payloads import JobGroupRow
@@ -21,7 +21,7 @@ from tests.examples import examples
 from tests.workspace.scripted import PAYLOADS
 
 KINDS: dict[str, RowKind[Any]] = {
-    name: kind for name, kind in vars(rows).items() if isinstance(kind, RowKind)
+    name: kind for name, kind in vars(row_kinds).items() if isinstance(kind, RowKind)
 }
 GOOD = b'{"id":1,"status":"Complete"}'
 
@@ -62,10 +62,10 @@ def test_any_json_is_a_row_or_a_payload_error(name: str, value: Any) -> None:
 def test_any_bytes_are_read_or_refused(body: bytes) -> None:
     """No bytes raise anything but the one error, wherever they are read."""
     readers = (
-        lambda: decode_rows(body, rows.JOB_GROUP),
+        lambda: decode_rows(body, row_kinds.JOB_GROUP),
         lambda: decode_text(body),
         lambda: operations_in(body),
-        lambda: rows.PLAN_FULL.decode(body),
+        lambda: row_kinds.PLAN_FULL.decode(body),
     )
     for read in readers:
         with suppress(PayloadError):
@@ -91,7 +91,9 @@ def test_a_damaged_recording_is_read_or_refused(path: Any, data: st.DataObject) 
 def test_one_poisoned_row_does_not_cost_the_others(poison: list[Any]) -> None:
     """The good rows of a page are read, whatever stands between them."""
     between = b",".join(msgspec.json.encode(item) for item in poison)
-    found = decode_rows(b'{"data":[' + GOOD + b"," + between + b"," + GOOD + b"]}", rows.JOB_GROUP)
+    found = decode_rows(
+        b'{"data":[' + GOOD + b"," + between + b"," + GOOD + b"]}", row_kinds.JOB_GROUP
+    )
     assert found.rows[0].id == found.rows[-1].id == "1"
     assert len(found.rows) + len(found.bad_rows) == len(poison) + 2
 
@@ -115,7 +117,7 @@ def test_one_poisoned_row_does_not_cost_the_others(poison: list[Any]) -> None:
 def test_a_bad_row_keeps_its_id_if_it_has_one(row: str, row_id: str | None) -> None:
     """A row that cannot be read is reported by its id, with a reason that repeats nothing of it."""
     body = b'{"data":[' + GOOD + b"," + row.encode() + b"]}"
-    found = decode_rows(body, rows.JOB_GROUP)
+    found = decode_rows(body, row_kinds.JOB_GROUP)
     assert [good.id for good in found.rows] == ["1"]
     (bad,) = found.bad_rows
     assert bad.id == row_id
@@ -125,7 +127,7 @@ def test_a_bad_row_keeps_its_id_if_it_has_one(row: str, row_id: str | None) -> N
 def test_broken_text_in_one_row_is_one_bad_row() -> None:
     """Bytes that are not UTF-8 inside a row cost that row only."""
     body = b'{"data":[' + GOOD + b',{"id":5,"status":"\xff"}]}'
-    found = decode_rows(body, rows.JOB_GROUP)
+    found = decode_rows(body, row_kinds.JOB_GROUP)
     assert [row.id for row in found.rows] == ["1"]
     assert len(found.bad_rows) == 1
 
@@ -143,16 +145,16 @@ def test_broken_text_in_one_row_is_one_bad_row() -> None:
 def test_half_a_character_costs_no_page(escaped: str, name: str) -> None:
     """A name that was cut in the middle of an emoji is read with a mark in its place."""
     body = '{"data":[{"id":5,"name":"' + escaped + '"},{"id":6,"name":"\\ud83d\\udc4d"}]}'
-    found = decode_rows(body.encode(), rows.JOB_GROUP)
+    found = decode_rows(body.encode(), row_kinds.JOB_GROUP)
     assert [row.name for row in found.rows] == [name, "\U0001f44d"]
-    assert rows.JOB_GROUP.decode(b'{"id":5,"name":"' + escaped.encode() + b'"}').name == name
+    assert row_kinds.JOB_GROUP.decode(b'{"id":5,"name":"' + escaped.encode() + b'"}').name == name
 
 
 def test_absurd_nesting_is_one_clear_error() -> None:
     """A page nested absurdly deep is refused as a whole."""
     row = b'{"id":5,"name":' + b"[" * 50_000 + b"]" * 50_000 + b"}"
     with pytest.raises(PayloadError):
-        decode_rows(b'{"data":[' + row + b"]}", rows.JOB_GROUP)
+        decode_rows(b'{"data":[' + row + b"]}", row_kinds.JOB_GROUP)
 
 
 unknown_keys = st.text(string.ascii_letters).map("unheardOf{}".format)
@@ -162,4 +164,4 @@ unknown_keys = st.text(string.ascii_letters).map("unheardOf{}".format)
 def test_unknown_fields_are_ignored(extra: dict[str, Any]) -> None:
     """Whatever else a row carries, what we read of it stays the same."""
     body = msgspec.json.encode({**extra, "id": 1, "status": "Failed"})
-    assert rows.JOB_GROUP.decode(body) == JobGroupRow(id="1", native_status="Failed")
+    assert row_kinds.JOB_GROUP.decode(body) == JobGroupRow(id="1", native_status="Failed")

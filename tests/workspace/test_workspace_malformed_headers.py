@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from monitor.model.errors import PayloadError, WorkspaceError
 from monitor.model.secrets import Secret
-from monitor.workspace import rows
+from monitor.workspace import row_kinds
 from monitor.workspace.decoding import decode_text
 from monitor.workspace.priority import Priority
-from monitor.workspace.quotas import LONGEST_PAUSE_SECONDS, quotas_in, retry_after_in
+from monitor.workspace.rate_limits import LONGEST_PAUSE_SECONDS, quotas_in, retry_after_in
 from monitor.workspace.specification import operations_in
 from monitor.workspace.workspace_time import WorkspaceTime, parse_http_date
 from tests.clocks import ManualClock
@@ -109,8 +109,10 @@ def test_any_webhook_task_is_read_or_refused(changes: dict[str, str]) -> None:
     """Alone or embedded in its flow, a task is read or left out."""
     task = {**TASK, **changes}
     with suppress(PayloadError):
-        assert rows.WEBHOOK_TASK.decode(json.dumps(task).encode()).url == Secret(str(task["url"]))
-    tasks = rows.WEBHOOK_TASKS_OF_FLOW.decode(
+        assert row_kinds.WEBHOOK_TASK.decode(json.dumps(task).encode()).url == Secret(
+            str(task["url"])
+        )
+    tasks = row_kinds.WEBHOOK_TASKS_OF_FLOW.decode(
         json.dumps({"id": 7, "webhookFlowTasks": {"data": [task, TASK]}}).encode()
     )
     assert tasks[-1].id == "5"

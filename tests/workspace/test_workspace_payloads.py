@@ -21,7 +21,7 @@ from monitor.model.triggers import (
     Weekday,
     WeeklyTrigger,
 )
-from monitor.workspace import rows
+from monitor.workspace import row_kinds
 from monitor.workspace.decoding import decode_rows, decode_text
 from monitor.workspace.payloads import JobGroupRow, PlanChild, ScheduleRow
 from tests.workspace.scripted import PAYLOADS, recorded
@@ -32,16 +32,16 @@ def raw(name: str) -> bytes:
 
 
 def job_group(**fields: Any) -> JobGroupRow:
-    return rows.JOB_GROUP.decode(msgspec.json.encode({"id": 1, **fields}))
+    return row_kinds.JOB_GROUP.decode(msgspec.json.encode({"id": 1, **fields}))
 
 
 def schedule(**fields: Any) -> ScheduleRow:
-    return rows.SCHEDULE.decode(msgspec.json.encode({"id": 1, **fields}))
+    return row_kinds.SCHEDULE.decode(msgspec.json.encode({"id": 1, **fields}))
 
 
 def test_a_recorded_job_group() -> None:
     """The answer of release 6.4, with real milliseconds and without the flow run's key."""
-    row = rows.JOB_GROUP.decode(raw("jobGroup_get_r064-docs"))
+    row = row_kinds.JOB_GROUP.decode(raw("jobGroup_get_r064-docs"))
     assert (row.id, row.native_status, row.name, row.ran_from) == ("8", "Complete", None, "ui")
     assert row.created_at == datetime(2018, 1, 25, 18, 1, 16, 456_000, tzinfo=UTC)
     assert (row.recipe_id, row.flow_id, row.shows_flow_run) == ("12", None, False)
@@ -49,7 +49,7 @@ def test_a_recorded_job_group() -> None:
 
 def test_a_recorded_job_group_of_text_ids() -> None:
     """Ids may be text, and a flow run that is null means none."""
-    row = rows.JOB_GROUP.decode(raw("jobGroup_get_inprogress_2019-stackoverflow59240362"))
+    row = row_kinds.JOB_GROUP.decode(raw("jobGroup_get_inprogress_2019-stackoverflow59240362"))
     assert row.native_status == "InProgress"
     assert row.id.startswith("<JOB_GROUP_ID")
     assert (row.shows_flow_run, row.flow_run_id) == (True, None)
@@ -57,7 +57,7 @@ def test_a_recorded_job_group_of_text_ids() -> None:
 
 def test_a_recorded_list_row_names_its_flow() -> None:
     """The list of 2019 carried the flow unasked."""
-    page = decode_rows(raw("jobGroups_list_item_r060-docs"), rows.JOB_GROUP)
+    page = decode_rows(raw("jobGroups_list_item_r060-docs"), row_kinds.JOB_GROUP)
     (row,) = page.rows
     assert (row.flow_id, row.flow_name, row.recipe_id) == ("11", "2013 POS", "45")
     assert page.bad_rows == ()
@@ -65,7 +65,7 @@ def test_a_recorded_list_row_names_its_flow() -> None:
 
 def test_recorded_incomplete_rows() -> None:
     """The rows of 2026 show neither flow nor flow run; a list without envelope is read too."""
-    page = decode_rows(raw("jobLibrary_rows_live2026"), rows.JOB_GROUP)
+    page = decode_rows(raw("jobLibrary_rows_live2026"), row_kinds.JOB_GROUP)
     assert [row.id for row in page.rows] == ["4087561", "4087554"]
     assert page.rows[0].updated_at == datetime(2026, 7, 7, 23, 25, 34, tzinfo=UTC)
     assert not any(row.flow_id or row.shows_flow_run for row in page.rows)
@@ -79,7 +79,7 @@ def test_a_recorded_creator_is_the_owner() -> None:
 
 def test_recorded_jobs() -> None:
     """Job records carry type, progress and heartbeat; a null error is none."""
-    page = decode_rows(raw("jobGroup_jobs_r060-docs"), rows.JOB)
+    page = decode_rows(raw("jobGroup_jobs_r060-docs"), row_kinds.JOB)
     assert [job.job_type for job in page.rows] == ["wrangle", "filewriter"]
     first = page.rows[0]
     assert (first.id, first.job_group_id, first.percent_complete) == ("41", "20", 100)
@@ -94,7 +94,7 @@ def test_a_recorded_status_is_a_plain_string() -> None:
 
 def test_a_plan_run() -> None:
     """A plan run names its plan or snapshot and what scheduled it."""
-    row = rows.PLAN_RUN.decode(raw("planSnapshotRun_shape"))
+    row = row_kinds.PLAN_RUN.decode(raw("planSnapshotRun_shape"))
     assert (row.id, row.native_status, row.plan_id) == ("7", "Failed", "13")
     assert row.schedule_history_id == "3"
     assert row.finished_at == datetime(2024, 1, 1, 0, 5, tzinfo=UTC)
@@ -102,7 +102,7 @@ def test_a_plan_run() -> None:
 
 def test_a_recorded_full_plan() -> None:
     """The plan read whole, as recorded in 2022: no original, so it is no snapshot."""
-    row = rows.PLAN_FULL.decode(raw("plan_full_extract_2022-ui-fixture"))
+    row = row_kinds.PLAN_FULL.decode(raw("plan_full_extract_2022-ui-fixture"))
     assert (row.id, row.name) == ("13", "Created using tf plans")
     assert (row.is_snapshot, row.original_plan_id) == (False, None)
     assert (row.flow_ids, row.children) == ((), ())
@@ -126,7 +126,7 @@ def test_a_snapshot_shows_what_its_runs_started(wrap: Any) -> None:
         "planNodes": wrap([node, node, {"task": "unreadable"}, {"httpTask": {}}]),
         "planSnapshots": wrap([{"id": 98}]),
     }
-    row = rows.PLAN_FULL.decode(msgspec.json.encode(plan))
+    row = row_kinds.PLAN_FULL.decode(msgspec.json.encode(plan))
     assert (row.is_snapshot, row.original_plan_id, row.flow_ids) == (True, "13", ("5",))
     assert row.snapshot_ids == ("98",)
     assert row.children[:2] == (
@@ -148,7 +148,7 @@ def test_a_plan_that_was_made_of_another_is_no_snapshot(
     fields: dict[str, Any], *, is_snapshot: bool
 ) -> None:
     """The row's own fields win over what follows from the plan that it names."""
-    row = rows.PLAN.decode(msgspec.json.encode({"id": 99, "name": "made", **fields}))
+    row = row_kinds.PLAN.decode(msgspec.json.encode({"id": 99, "name": "made", **fields}))
     assert row.is_snapshot is is_snapshot
 
 
@@ -161,7 +161,7 @@ def test_a_plan_of_the_list_shows_its_newest_run() -> None:
         "latestPlanSnapshot": {"id": 99},
         "latestPlanSnapshotRun": latest,
     }
-    row = rows.PLAN.decode(msgspec.json.encode(plan))
+    row = row_kinds.PLAN.decode(msgspec.json.encode(plan))
     assert (row.latest_run_id, row.latest_run_native_status) == ("7", "Complete")
     assert row.latest_run_created_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert (row.latest_snapshot_id, row.is_snapshot) == ("99", False)
@@ -222,7 +222,7 @@ def test_instants(text: str | None, at: datetime | None) -> None:
 def test_error_fields_become_text(value: Any, text: str | None) -> None:
     """An error is text, an object or null; its text is kept."""
     assert job_group(workloadError=value).error == text
-    job = rows.JOB.decode(msgspec.json.encode({"id": 1, "errorMessage": value}))
+    job = row_kinds.JOB.decode(msgspec.json.encode({"id": 1, "errorMessage": value}))
     assert job.error == text
 
 

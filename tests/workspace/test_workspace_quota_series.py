@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from monitor.workspace.budget import RequestBudget
-from monitor.workspace.metrics import ApiMetrics
+from monitor.workspace.api_metrics import ApiMetrics
 from monitor.workspace.priority import Priority
-from monitor.workspace.quotas import Quota
+from monitor.workspace.rate_limits import Quota
+from monitor.workspace.request_budget import RequestBudget
 from tests.clocks import ManualClock
 
 REMAINING = "dataprep_monitor_api_rate_limit_remaining"

@@ -11,7 +11,7 @@ import pytest
 
 from monitor.model.errors import PayloadError
 from monitor.model.outside import LONGEST_ERROR, LONGEST_NAME
-from monitor.workspace import rows
+from monitor.workspace import row_kinds
 from monitor.workspace.decoding import RowKind, decode_rows, decode_text
 from monitor.workspace.error_map import refusal_in
 
@@ -24,7 +24,7 @@ PERSON = {"id": 1, "name": "?", "email": "?"}
 FLOW = {"id": 2, "name": "?", "folder": {"id": 3, "name": "?"}, "creator": PERSON}
 KINDS: dict[str, tuple[RowKind[Any], dict[str, Any]]] = {
     "job group": (
-        rows.JOB_GROUP,
+        row_kinds.JOB_GROUP,
         {
             "id": 1,
             "status": "?",
@@ -36,15 +36,18 @@ KINDS: dict[str, tuple[RowKind[Any], dict[str, Any]]] = {
             "workloadError": "?",
         },
     ),
-    "job": (rows.JOB, {"id": 1, "status": "?", "jobType": "?", "errorMessage": {"message": "?"}}),
-    "flow run": (rows.FLOW_RUN, {"id": 1, "flow": FLOW}),
-    "plan run": (rows.PLAN_RUN, {"id": 1, "status": "?", "plan": FLOW, "creator": PERSON}),
-    "plan": (rows.PLAN, {"id": 1, "name": "?", "latestPlanSnapshotRun": {"status": "?"}}),
-    "plan with nodes": (rows.PLAN_FULL, {"id": 1, "name": "?"}),
-    "flow": (rows.FLOW, FLOW),
-    "folder": (rows.FOLDER, {"id": 1, "name": "?"}),
+    "job": (
+        row_kinds.JOB,
+        {"id": 1, "status": "?", "jobType": "?", "errorMessage": {"message": "?"}},
+    ),
+    "flow run": (row_kinds.FLOW_RUN, {"id": 1, "flow": FLOW}),
+    "plan run": (row_kinds.PLAN_RUN, {"id": 1, "status": "?", "plan": FLOW, "creator": PERSON}),
+    "plan": (row_kinds.PLAN, {"id": 1, "name": "?", "latestPlanSnapshotRun": {"status": "?"}}),
+    "plan with nodes": (row_kinds.PLAN_FULL, {"id": 1, "name": "?"}),
+    "flow": (row_kinds.FLOW, FLOW),
+    "folder": (row_kinds.FOLDER, {"id": 1, "name": "?"}),
     "schedule": (
-        rows.SCHEDULE,
+        row_kinds.SCHEDULE,
         {
             "id": 1,
             "name": "?",
@@ -56,8 +59,8 @@ KINDS: dict[str, tuple[RowKind[Any], dict[str, Any]]] = {
             ],
         },
     ),
-    "person": (rows.PERSON, {"id": 1, "name": "?", "email": "?", "state": "?"}),
-    "webhook test": (rows.WEBHOOK_TEST, {"statusCode": 500, "error": "?"}),
+    "person": (row_kinds.PERSON, {"id": 1, "name": "?", "email": "?", "state": "?"}),
+    "webhook test": (row_kinds.WEBHOOK_TEST, {"statusCode": 500, "error": "?"}),
 }
 EVERY = pytest.mark.parametrize("kind", KINDS)
 
@@ -124,7 +127,7 @@ def test_a_name_that_people_give_stays_as_it_is(name: str) -> None:
 def test_an_id_that_is_too_long_is_a_bad_row() -> None:
     """It is not cut: another id would be another run."""
     listing = {"data": [{"id": "7" * 201}, {"id": "7\u202e"}, {"id": 8}]}
-    found = decode_rows(msgspec.json.encode(listing), rows.JOB_GROUP)
+    found = decode_rows(msgspec.json.encode(listing), row_kinds.JOB_GROUP)
 
     assert [row.id for row in found.rows] == ["8"]
     assert [bad.id for bad in found.bad_rows] == [None, None]
@@ -148,5 +151,5 @@ def test_a_bad_row_does_not_repeat_what_it_could_not_read() -> None:
     """The reason goes to the log; 1.5 MB of a foreign text do not."""
     for junk in ({"id": 1, "createdAt": "z" * HUGE}, {"id": 1, "z" * HUGE: 1, "creator": 5}):
         with pytest.raises(PayloadError) as caught:
-            rows.JOB_GROUP.decode(msgspec.json.encode(junk))
+            row_kinds.JOB_GROUP.decode(msgspec.json.encode(junk))
         assert len(str(caught.value)) < 1_000

@@ -1,4 +1,4 @@
-"""What is wrong with the cluster, in words: the store is away, or shards have no holder."""
+"""Problems of the cluster, in words: the store is away, or shards have no holder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from monitor.model.words import counted
 from monitor.web.health import ClusterProblems
 from monitor.web.views.daemon.cluster import without_holder
 
-_LEASES = 3  # a takeover needs less; what nobody holds for longer nobody can hold
+_LEASES = 3  # a takeover needs less; a shard without a holder for longer finds none
 _NAMED = 3
 
 
@@ -23,13 +23,13 @@ class ClusterHealth:
         self._away_since = away_since
         self._away: tuple[datetime, str] | None = None  # since when (ours), and why
         self._alone: dict[str, float] = {}  # since when (monotonic), by name
-        self._patience_seconds = 0.0
+        self._takeover_seconds = 0.0
 
     def learn(self, status: ClusterStatus) -> None:
         """Compare an answer of the store with the former ones."""
         now = self._clock.monotonic()
         self._away = None
-        self._patience_seconds = _LEASES * status.lease_seconds
+        self._takeover_seconds = _LEASES * status.lease_seconds
         self._alone = {name: self._alone.get(name, now) for name in without_holder(status)}
 
     def cannot_be_read(self, reason: str) -> None:
@@ -45,7 +45,7 @@ class ClusterHealth:
             problems.append(f"the store does not answer since {since:%Y-%m-%dT%H:%M:%SZ}: {reason}")
         now = self._clock.monotonic()
         alone = [
-            name for name, since in self._alone.items() if now - since > self._patience_seconds
+            name for name, since in self._alone.items() if now - since > self._takeover_seconds
         ]
         if alone:
             verb = "is" if len(alone) == 1 else "are"

@@ -10,7 +10,7 @@ import msgspec
 
 from monitor.alerting.engine.engine import Engine
 from monitor.app.hosted.instructions import InstructedShard
-from monitor.app.hosted.requests import alerting_requests
+from monitor.app.hosted.request_routing import alerting_requests
 from monitor.bus.contract import Batch, Recorded, Start, Step, StoredShard, StoreStatus
 from monitor.bus.shards import ShardRecord, ShardsElsewhere
 from monitor.config import Configuration

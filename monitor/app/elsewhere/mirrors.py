@@ -1,4 +1,4 @@
-"""The shards that other daemons hold, as the store shows them; read only while somebody looks.
+"""The shards that other daemons hold, as the store shows them; read only while they are viewed.
 
 One read of the cluster says which shards there are and how far their logs go. What holders store
 every few seconds is read of all of them together, what changes with the log only where it has
@@ -35,12 +35,12 @@ from monitor.web.shown_shards import Mirrored, ShownShard, ShownShards, page_url
 
 log = structlog.get_logger()
 
-_FRESH_SECONDS = 5.0  # between two reads while somebody looks
+_FRESH_SECONDS = 5.0  # between two reads while they are viewed
 _WAIT_SECONDS, _FIRST_WAIT_SECONDS = 0.5, 3.0  # of a request; what is not read by then is older
 _WHOLE_SECONDS = 60.0  # what changes without an event is read so often
-_SHARDS_AT_ONCE = 100  # of which all is read
+_SHARDS_AT_ONCE = 100  # that are read in full
 _WORKSPACES_AT_ONCE = 500
-_OLD_SECONDS = 60.0  # of a mirror that somebody looks at
+_OLD_SECONDS = 60.0  # of a mirror that is viewed
 _FORGET_SECONDS = 900.0  # after the last request
 _LOOK_SECONDS = 1.0
 
@@ -141,7 +141,7 @@ class Mirrors:
             mirror.read_whole_at = float("-inf")
 
     async def run(self) -> None:
-        """Remember which shards are held here, and forget what nobody looks at, for ever."""
+        """Remember which shards are held here, and forget what is not viewed; until cancelled."""
         while True:
             await self._clock.sleep(_LOOK_SECONDS)
             self.shown()  # or who looks first in an outage would find nothing

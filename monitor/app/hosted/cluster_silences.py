@@ -1,4 +1,4 @@
-"""What people said of silences while a shard was not there, or nobody followed it."""
+"""Silences that people made or ended while no daemon followed a shard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches the cluster for all of its daemons; a task of whoever holds the shard for that."""
+"""Watches the cluster for all of its daemons, as a task of the holder of the shard for that."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ClusterWatch:
     def __init__(
         self, store: ShardStore, *, configured: Callable[[], Collection[str]], clock: Clock
     ) -> None:
-        """``configured`` returns the shards that somebody should hold."""
+        """``configured`` returns the shards that should have a holder."""
         self._store = store
         self._configured = configured
         self._clock = clock

@@ -29,8 +29,8 @@ from monitor.workspace.access.access_tokens import AccessTokens, ConfiguredToken
 from monitor.workspace.access.refreshed_tokens import RefreshedTokens
 from monitor.workspace.access.stored_tokens import TokenMemory
 from monitor.workspace.access.token_endpoint import TokenEndpoint
+from monitor.workspace.api_metrics import ApiMetrics
 from monitor.workspace.client import WorkspaceClient
-from monitor.workspace.metrics import ApiMetrics
 
 # The share of the request budget that confirming unknown runs named by callbacks may use.
 _CONFIRMATION_SHARE = 0.5
@@ -178,7 +178,7 @@ class FollowedWorkspace:
         await self._observer.open(self.name)
         self._show_authentication()
         await self._status_memory.restore()
-        # Whoever scrapes must never see a pipeline under another's name.
+        # A scrape must never show a pipeline under another's name.
         await show_listed_names(self._live_state, self.name, bus=self._bus)
 
     async def remember(self) -> None:

@@ -127,7 +127,7 @@ class Hosting:
         self._group = group
 
     async def run(self) -> None:
-        """Follow the store's changes for ever."""
+        """Follow the store's changes until cancelled."""
         while True:
             change = await self._store.next_change()
             if isinstance(change, ShardGranted):

@@ -1,4 +1,4 @@
-"""Instructions through the store: asked by any daemon, executed in order by the shard's holder."""
+"""Runs instructions: requested by any daemon, executed in order by the shard's holder."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 import msgspec
 import structlog
 
-from monitor.app.hosted.orders import (
+from monitor.app.hosted.instruction_bodies import (
     Acknowledge,
     AddSilence,
     ExpireSilence,
-    Order,
+    InstructionBody,
     Outcome,
     ReplayTo,
     Track,
     Untrack,
     Webhooks,
-    decode_order,
+    decode_body,
     decode_outcome,
     failed,
     raise_error,
@@ -37,7 +37,7 @@ from monitor.web.shown_shards import ShownShard
 log = structlog.get_logger()
 
 _STORE_SECONDS = 10.0
-_ANSWER_SECONDS = 5.0  # for the holder to execute what somebody waits for
+_ANSWER_SECONDS = 5.0  # for the holder to execute a request that waits
 _RETRY_SECONDS, _RETRY_CAP_SECONDS = 1.0, 30.0
 
 
@@ -90,11 +90,11 @@ class InstructionRunner:
 
     async def _execute(self, instruction: Instruction) -> Outcome:
         try:
-            order = decode_order(instruction.body)
+            body = decode_body(instruction.body)
         except msgspec.MsgspecError as exc:
             return Outcome(error=f"this version does not know the instruction: {exc}", sort="later")
         try:
-            outcome = await execute(order, self._shown())
+            outcome = await execute(body, self._shown())
         except MonitorError as exc:
             outcome = failed(exc)
         log.info(
@@ -106,9 +106,9 @@ class InstructionRunner:
         return outcome
 
 
-async def execute(order: Order, shard: ShownShard) -> Outcome:
-    """Execute an order by the shard's own requests; raises as these do."""
-    match order:
+async def execute(body: InstructionBody, shard: ShownShard) -> Outcome:
+    """Execute an instruction by the shard's own requests; raises as these do."""
+    match body:
         case Track(workspace=workspace, kind=kind, id=run_id):
             return Outcome(detail=await shard.requests.track(workspace, kind, run_id))
         case Untrack(workspace=workspace, kind=kind, id=run_id):
@@ -116,21 +116,21 @@ async def execute(order: Order, shard: ShownShard) -> Outcome:
         case Webhooks(workspace=workspace, action=action, flow=flow):
             return Outcome(rows=await shard.requests.webhooks(workspace, action, flow))
         case ReplayTo():
-            return Outcome(replayed=await _replay(order, shard.alerting))
+            return Outcome(replayed=await _replay(body, shard.alerting))
         case _:
-            return Outcome(done=await _change_alerting(order, shard.alerting))
+            return Outcome(done=await _change_alerting(body, shard.alerting))
 
 
-async def _replay(order: ReplayTo, alerting: AlertingRequests) -> Replayed:
-    if order.output not in alerting.outputs():
-        return Replayed(output=order.output, sent=0, skipped=0, refused=0, reason="not configured")
-    return await alerting.replay(order.output, order.since)
+async def _replay(replay: ReplayTo, alerting: AlertingRequests) -> Replayed:
+    if replay.output not in alerting.outputs():
+        return Replayed(output=replay.output, sent=0, skipped=0, refused=0, reason="not configured")
+    return await alerting.replay(replay.output, replay.since)
 
 
 async def _change_alerting(
-    order: AddSilence | ExpireSilence | Acknowledge, alerting: AlertingRequests
+    body: AddSilence | ExpireSilence | Acknowledge, alerting: AlertingRequests
 ) -> bool:
-    match order:
+    match body:
         case AddSilence(silence=silence):
             # Executed again, it must not revive one that was ended meanwhile.
             if all(known.id != silence.id for known in alerting.snapshot().silences):
@@ -140,7 +140,7 @@ async def _change_alerting(
             return await alerting.expire_silence(silence_id)
         case Acknowledge():
             return await alerting.acknowledge(
-                order.fingerprint, order.starts_at, order.author, order.comment
+                body.fingerprint, body.starts_at, body.author, body.comment
             )
 
 
@@ -170,10 +170,10 @@ class InstructedShard:
     async def acknowledge(
         self, fingerprint: str, starts_at: datetime, author: str, comment: str
     ) -> bool:
-        order = Acknowledge(
+        acknowledge = Acknowledge(
             fingerprint=fingerprint, starts_at=starts_at, author=author, comment=comment
         )
-        return _done(await self._ask(order))
+        return _done(await self._ask(acknowledge))
 
     async def replay(self, output: str, since: datetime) -> Replayed:
         outcome = await self._ask(ReplayTo(output=output, since=since))
@@ -182,7 +182,7 @@ class InstructedShard:
         return Replayed(output=output, sent=0, skipped=0, refused=0, reason=self._stored())
 
     def alerting(self, shown: AlertingRequests) -> AlertingRequests:
-        """Return these requests, of which those that change something are asked of the holder."""
+        """Return these requests; those with a change are passed on to the holder."""
         return msgspec.structs.replace(
             shown,
             add_silence=self.add_silence,
@@ -210,8 +210,8 @@ class InstructedShard:
             raise TryLaterError(self._stored())
         return outcome.rows or []
 
-    async def _ask(self, order: Order) -> Outcome | None:
-        """Return what became of an order; None where it is stored, and its holder owes an answer.
+    async def _ask(self, body: InstructionBody) -> Outcome | None:
+        """Return the outcome of an instruction; None where it is stored and still unanswered.
 
         Raises:
             BusUnavailableError: it may not be stored.
@@ -219,8 +219,8 @@ class InstructedShard:
         """
         instruction_id = await self._elsewhere.instruct(
             self._shard,
-            type(order).__name__,
-            msgspec.json.encode(order),
+            type(body).__name__,
+            msgspec.json.encode(body),
             timeout_seconds=_STORE_SECONDS,
         )
         stored = await self._elsewhere.outcome(instruction_id, timeout_seconds=_ANSWER_SECONDS)

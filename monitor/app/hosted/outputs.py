@@ -49,7 +49,7 @@ class OutputChange(Struct, frozen=True, kw_only=True):
 
     built: Mapping[str, _Section]  # by section: new ones, and those whose settings changed
     replaced: tuple[str, ...]  # sections whose outputs end
-    names: tuple[str, ...]  # of all outputs behind it
+    names: tuple[str, ...]  # of all its outputs
 
 
 class Outputs:
@@ -93,11 +93,11 @@ class Outputs:
         return {name: output.types for name, output in self._by_name.items()}
 
     def tasks(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Return what runs for ever, by the names of the consumers."""
+        """Return the tasks, by the names of the consumers."""
         return {name: output.run for name, output in self._by_name.items()}
 
     def overwritten(self) -> OverwrittenTopics | None:
-        """Return what of ours somebody overwrites again and again."""
+        """Return our topics that another client overwrites again and again."""
         found = (output.overwritten() for output in self._by_name.values())
         return next((overwritten for overwritten in found if overwritten is not None), None)
 
@@ -114,7 +114,7 @@ class Outputs:
         for output in self._by_name.values() if outputs is None else outputs:
             await bus.subscribe(output.name, start=Start.NEWEST)
             if output.name not in known:
-                # Behind its position lies also what was there before it, and that it never took.
+                # Older events are before its position too, though it has never delivered them.
                 began = msgspec.json.encode(self._parts.clock.now())
                 step = Step(consumer=output.name, state={BEGAN_AT: began})
                 await bus.advance(step, timeout_seconds=_SUBSCRIBE_SECONDS)
@@ -167,8 +167,8 @@ class Outputs:
             BusError: the store refused a consumer.
         """
         settings = {name: section.settings for name, section in change.built.items()}
-        if obstacles := await asyncio.to_thread(find_obstacles, settings):
-            raise ConfigurationError([str(obstacle) for obstacle in obstacles])
+        if problems := await asyncio.to_thread(find_path_problems, settings):
+            raise ConfigurationError([str(problem) for problem in problems])
         for section in change.built.values():
             await self.subscribe(section.outputs)
 
@@ -204,7 +204,7 @@ class Outputs:
         self._parts.registry.unregister(section.registry)
 
 
-def find_obstacles(settings: Mapping[str, Struct]) -> list[Problem]:
+def find_path_problems(settings: Mapping[str, Struct]) -> list[Problem]:
     """Return what on this machine keeps outputs from working. Reads files; connects to nothing."""
     return [
         Problem(key=f"{record.section}.{key}", value=shown(getattr(output, key)), hint=hint)

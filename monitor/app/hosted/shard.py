@@ -12,12 +12,12 @@ import structlog
 from monitor import __version__
 from monitor.alerting.engine.commit import CONSUMER as ALERTING_CONSUMER
 from monitor.alerting.engine.engine import Engine
-from monitor.app.failures import first_failure
+from monitor.app.first_failure import first_failure
 from monitor.app.hosted.cluster_watch import ClusterWatch
 from monitor.app.hosted.following import FollowedWorkspace
 from monitor.app.hosted.instructions import InstructionRunner
 from monitor.app.hosted.outputs import Outputs
-from monitor.app.hosted.requests import AdminRequests, alerting_requests
+from monitor.app.hosted.request_routing import AdminRequests, alerting_requests
 from monitor.app.hosted.workspaces import FollowedWorkspaces
 from monitor.app.tasks import DaemonTasks
 from monitor.bus.contract import EventBus, Start
@@ -211,7 +211,7 @@ class HostedShard:
         self.tasks.start("observer", self.observer.watch, vital=True)
         await self._create_consumers()
         await self._prepare_workspaces()
-        # Whoever scrapes must never see a counter at 0 that has counted before.
+        # A scrape must never show a counter at 0 that has counted before.
         await self.metrics.consumer.restore()
         self.tasks.start("metrics", self.metrics.consumer.run)
         # Before the outputs: they delete what they still show of an alert that is no longer held.
@@ -236,7 +236,7 @@ class HostedShard:
         await self.bus.subscribe(ALERTING_CONSUMER, start=Start.NEWEST)
 
     async def _learn_silences(self) -> None:
-        """Make and end what people made and ended while nobody followed this shard."""
+        """Make and end what people made and ended while no daemon followed this shard."""
         now = self._clock.now()
         own = {silence.id: silence for silence in self.engine.snapshot().silences}
         for silence in () if self._silences is None else await self._silences():
@@ -256,7 +256,7 @@ class HostedShard:
     async def keep_consumers(
         self, workspaces: Iterable[FollowedWorkspace], *, more: Iterable[str] = ()
     ) -> None:
-        """Drop every consumer that nobody needs, because retention waits for all of them."""
+        """Drop every unused consumer, because retention waits for all of them."""
         needed = [METRICS_CONSUMER, ALERTING_CONSUMER, *self.outputs.by_name, *more]
         needed += (name for workspace in workspaces for name in workspace.consumers())
         for dropped in await self.bus.keep_only(needed):

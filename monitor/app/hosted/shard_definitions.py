@@ -1,4 +1,4 @@
-"""Which shards a configuration makes, and what tells two configurations of one apart. Pure."""
+"""Defines the shards of a configuration, and compares those of two. Pure."""
 
 from __future__ import annotations
 

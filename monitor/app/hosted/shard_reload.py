@@ -88,12 +88,12 @@ class ShardReload:
         await self.drop_leftovers()
 
     async def drop_leftovers(self) -> None:
-        """Drop the consumers that nobody needs now; if the store refuses, with the next reload."""
+        """Drop unused consumers now; if the store refuses, with the next reload."""
         try:
             await self._shard.keep_consumers(self._shard.workspaces.by_name.values())
         except BusError as exc:
             self._shard.has_leftovers = True
-            log.warning("consumers that nobody needs stay for now", reason=str(exc))
+            log.warning("unused consumers stay for now", reason=str(exc))
 
     async def swap(self, plan: ShardPlan) -> None:
         """Let the new workspaces take over. No store work, and nothing that can be refused."""

@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Callable
 
 STARTS_AT_ONCE = 8
-# How long a shard keeps its slot behind its start: its first polls come then.
+# How long a shard keeps its slot after its start: its first polls come then.
 _FIRST_POLLS_SECONDS = 0.1
 _LATE_SECONDS = 0.1  # a loop that comes back later than this is behind
-CHECKS = 20  # at a loop that stays behind: then it is others who take the processor
+CHECKS = 20  # at a loop that stays behind: then other processes take the processor
 
 
 class StartSlot:

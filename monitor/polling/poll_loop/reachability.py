@@ -24,7 +24,7 @@ from monitor.model.runs import RunKind
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.wake_signal import WakeSignal
 from monitor.tracking.live_state import RECOVERY
-from monitor.workspace.quotas import LONG_PAUSE_SECONDS
+from monitor.workspace.rate_limits import LONG_PAUSE_SECONDS
 
 log = structlog.get_logger()
 

@@ -81,7 +81,7 @@ class Recovery:
         operation_id = served[next(self._turns) % len(served)]
         # A refusal of the API's own shows that it answers.
         with suppress(NotAvailableError, NoSuchObjectError, RequestRejectedError):
-            await read_a_little(client, operation_id, is_trial=True)
+            await read_a_little(client, operation_id, is_probe=True)
         if (pause := requester.long_pause(operation_id)) is not None:
             raise pause
         return True

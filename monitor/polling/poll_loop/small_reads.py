@@ -10,16 +10,16 @@ from monitor.workspace.priority import Priority
 
 
 async def read_a_little(
-    client: WorkspaceClient, operation_id: str, *, is_trial: bool = False
+    client: WorkspaceClient, operation_id: str, *, is_probe: bool = False
 ) -> None:
-    """Return when the operation is answered well. It takes no id. ``is_trial``: see `Requester`.
+    """Return when the operation is answered well. It takes no id. ``is_probe``: see `Requester`.
 
     Raises:
         WorkspaceError: as `Requester.request`; an answer of another shape proves nothing either.
     """
     query = {"limit": 1} if "limit" in operation(operation_id).query else None
     answer = await client.requester.request(
-        operation_id, query=query, priority=Priority.CHANGES, is_trial=is_trial
+        operation_id, query=query, priority=Priority.CHANGES, is_probe=is_probe
     )
     if not is_of_shape(operation_id, answer.body):
         raise UnreadableAnswerError(

@@ -86,7 +86,7 @@ class Details:
         can_read = self._context.can(Capability.READ_JOBS)
         in_time: list[RunKey] = []
         for key, end in lacking.items():
-            if self.must_wait(end, known.get(key), behind=len(in_time)):
+            if self.must_wait(end, known.get(key), ahead=len(in_time)):
                 in_time.append(key)
         requests = self._request(lacking.values(), awaited=frozenset(in_time)) if can_read else {}
         awaited = [requests[key] for key in in_time if key in requests]
@@ -108,16 +108,16 @@ class Details:
             final(run) if self._is_lacking(run, known.get(run.key)) else run for run in observations
         ]
 
-    def must_wait(self, end: Observation, known: RunState | None, *, behind: int = 0) -> bool:
+    def must_wait(self, end: Observation, known: RunState | None, *, ahead: int = 0) -> bool:
         """True where the records of this failure can come in time for its event.
 
-        ``behind``: so many other failures are to be read before it and are not queued yet.
+        ``ahead``: so many other failures are to be read before it and are not queued yet.
         """
         if not is_news_of_a_failure(end, known) or not self._is_lacking(end, known):
             return False
         can_read = self._context.can(Capability.READ_JOBS) and not self._context.is_unproven()
         return can_read and self._context.can_read_in_time(
-            Priority.FAILED_DETAILS, behind=behind + self._queue.failures
+            Priority.FAILED_DETAILS, ahead=ahead + self._queue.failures
         )
 
     async def complete_now(self, observation: Observation, *, is_last: bool) -> Observation:

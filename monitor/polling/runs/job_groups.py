@@ -120,30 +120,30 @@ class JobGroups:
         prompt: list[Observation] = []
         waiting: list[Observation] = []
         for run in self._links.apply(observations):
-            must_wait = self.must_wait(run, known.get(run.key), behind=len(waiting))
+            must_wait = self.must_wait(run, known.get(run.key), ahead=len(waiting))
             (waiting if must_wait else prompt).append(run)
         await self._observe(self._details.without_waiting(prompt, known))
         try:
             if waiting:
                 await self._observe(await self.complete(waiting))
         finally:
-            # Behind the failures. What the refetch queue holds is read there with its records.
+            # After the failures. What the refetch queue holds is read there with its records.
             later = [run for run in prompt if run.key not in self._refetch_queue]
             self._details.request(later, known)
 
     def must_wait(
-        self, observation: Observation, known: RunState | None, *, behind: int = 0
+        self, observation: Observation, known: RunState | None, *, ahead: int = 0
     ) -> bool:
         """True where `complete` can add to the event of this failure in time; no other end waits.
 
-        ``behind``: so many other failures wait and are not queued yet.
+        ``ahead``: so many other failures wait and are not queued yet.
         """
         if not is_news_of_a_failure(observation, known):
             return False
         (linked,) = self._links.apply((observation,))
-        return self._details.must_wait(
-            linked, known, behind=behind
-        ) or self._plan_children.must_wait(linked, known)
+        return self._details.must_wait(linked, known, ahead=ahead) or self._plan_children.must_wait(
+            linked, known
+        )
 
     async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
         """Return the observations, in their order, with what is known of their plan runs.

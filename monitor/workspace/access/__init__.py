@@ -1,1 +1,1 @@
-"""Where the access token of a workspace comes from: a file, or refreshes by OAuth."""
+"""Access tokens of a workspace: from a file, or refreshed by OAuth."""

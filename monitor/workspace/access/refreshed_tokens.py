@@ -57,7 +57,7 @@ from monitor.workspace.access.token_endpoint import (
     TokenEndpoint,
 )
 from monitor.workspace.access.troubles import RefreshFailures
-from monitor.workspace.metrics import ApiMetrics
+from monitor.workspace.api_metrics import ApiMetrics
 from monitor.workspace.settings import OauthSettings
 
 log = structlog.get_logger()
@@ -105,7 +105,7 @@ class RefreshedTokens:
         self._renewed_at = float("-inf")  # monotonic; because of a 401
         self._must_renew = False  # True until the refresh that a 401 asked for is over
         self._ending = asyncio.Event()
-        self._has_ended = False  # `run` has, and nobody refreshes
+        self._has_ended = False  # `run` has, and nothing refreshes any more
         self._woken = asyncio.Event()
         self._cycle = asyncio.Event()  # another one for each cycle of `run`
 
@@ -175,7 +175,7 @@ class RefreshedTokens:
             self._cycle.set()  # requests that wait for a token fail now
 
     async def _run(self) -> None:
-        # Only now: whoever held the pair before has ended, so nobody else changes it.
+        # Only now: the former owner of the pair has ended, so nothing else changes it.
         self._tokens = await self._store.load()
         if (pair := self._tokens.pair) is not None:
             self._register(pair)

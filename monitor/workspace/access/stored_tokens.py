@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from monitor.model.secrets import RegisterSecrets, Secret, not_logged
 
-# An administrator may enable a pair again that was disabled; nobody should have to restart then.
+# An administrator may enable a disabled pair again; that must not need a restart.
 _REFUSED_AGAIN = timedelta(hours=1)
 _SPENT_KEPT = 8
 _AHEAD = 2 / 3  # of an access token's life, after which it is refreshed
@@ -60,7 +60,7 @@ class RefusedToken(Struct, frozen=True, kw_only=True):
 class StoredTokens(Struct, frozen=True, kw_only=True):
     """``sent`` and ``refused`` are by digest of a refresh token.
 
-    ``sent`` has when a refresh was first sent of which no answer was stored. ``spent`` are the
+    ``sent`` is when a refresh was first sent whose answer was not stored. ``spent`` are the
     newest configured ones that a refresh has replaced: they are dead.
     """
 
@@ -78,7 +78,7 @@ class UnstoredPair(Struct, frozen=True, kw_only=True):
     ends: float | None  # monotonic; of the access token
 
     def follows(self, stored: StoredTokens, configured: Secret) -> bool:
-        """Return True where nobody has brought another pair meanwhile, and it is still wanted."""
+        """Return True where no other pair came meanwhile, and it is still wanted."""
         if self.tokens.pair is None or stored.pair != self.before:
             return False
         return self.before is not None or self.tokens.pair.configured == digest(configured)
@@ -219,7 +219,7 @@ def with_pair(tokens: StoredTokens, candidate: Candidate, pair: TokenPair) -> St
 
 
 def trimmed(tokens: StoredTokens, configured: Secret) -> StoredTokens:
-    """Return the tokens without what is about refresh tokens that nobody will send again."""
+    """Return the tokens without what is about refresh tokens that are never sent again."""
     alive = {candidate.digest for candidate in candidates(tokens, configured)}
     return msgspec.structs.replace(
         tokens,

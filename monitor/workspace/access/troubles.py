@@ -1,4 +1,4 @@
-"""What is wrong with a token pair, in words for people: what happened, and what to do. No I/O."""
+"""Troubles of a token pair, in words for people: what happened, and what to do. No I/O."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from monitor.workspace.access.token_endpoint import NotRefreshed, RefreshOutcome
 
 _FIRST_WAIT_SECONDS, _WAIT_CAP_SECONDS = 1.0, 60.0
 _REJECTED_WAIT_SECONDS = 300.0  # a mistake of the settings passes by a person only
-_LASTING_SECONDS = 60.0  # a failure that passes sooner needs nobody
+_LASTING_SECONDS = 60.0  # a failure that passes sooner needs no action
 
 NEW_PAIR = (
     "generate a new token pair in the workspace's user preferences and put its refresh token where"
@@ -145,7 +145,7 @@ def trouble_of(
     *,
     put_off: PutOff | None = None,
 ) -> TokenTrouble | None:
-    """Return what somebody should know; None while all is well or may be in a moment."""
+    """Return what an operator should know; None while all is well or may be in a moment."""
     known = candidates(tokens, configured)
     refusals = [tokens.refused[each.digest] for each in known if each.digest in tokens.refused]
     if len(refusals) == len(known):

@@ -1,4 +1,4 @@
-"""When a failed request is tried again, and how long that waits."""
+"""The retry policy: which failed requests are sent again, and after which wait."""
 
 from __future__ import annotations
 

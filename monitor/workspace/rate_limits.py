@@ -1,4 +1,4 @@
-"""The limits that a workspace's answers announce."""
+"""Reads the rate limits that a workspace's answers announce in their headers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Whose turn is next among classes of requests, so that none starves. Pure: no I/O, no clock.
+"""Fair queueing among classes of requests, so that none starves. Pure: no I/O, no clock.
 
 Classes go in their order. With every turn that is taken, each class that waits is owed `SHARE` of
-one; whoever is owed a whole turn takes it before the others. The turn after it goes by the order
-again, so the first class never waits for more than one other.
+one; a class that is owed a whole turn takes it before the others. The turn after it goes by the
+order again, so the first class never waits for more than one other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which error a group of failures stands for."""
+"""Finds the error that a group of failures stands for."""
 
 from __future__ import annotations
 

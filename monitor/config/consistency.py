@@ -1,4 +1,4 @@
-"""Finds settings that are valid alone and do not fit together."""
+"""Finds contradictions between settings, each of which is valid alone."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from monitor.model.secrets import Secret
 Parts = Mapping[str, ReadTable]
 
 
-def find_misfits(workspaces: list[ReadTable], parts: Parts, problems: Problems) -> None:
-    """Add a problem for all settings that do not fit together."""
+def find_contradictions(workspaces: list[ReadTable], parts: Parts, problems: Problems) -> None:
+    """Add a problem for each contradiction between settings."""
     _names(workspaces, problems)
     for workspace in workspaces:
         if "callbacks" in workspace.parts:
@@ -70,7 +70,7 @@ def _listener(workspaces: list[ReadTable], parts: Parts, problems: Problems) -> 
 def _storage(part: ReadTable | None, problems: Problems) -> None:
     if part is None or part.get("password") is None:
         return
-    # Beside a URL that cannot be used stands a default, of which nobody has to hear.
+    # In place of a URL that cannot be used there is a default, which is no problem.
     if part.build().postgres is None and not problems.holds(f"{part.path}.url"):
         hint = "storage.password is not used: a file has none; name the database, or remove it"
         problems.warn(f"{part.path}.url", part.get("url"), hint)

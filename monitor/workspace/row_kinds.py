@@ -34,7 +34,7 @@ from monitor.workspace.payloads import (
     WebhookTaskRow,
     WebhookTest,
 )
-from monitor.workspace.triggers import TRIGGER
+from monitor.workspace.trigger_parsing import TRIGGER
 
 
 def _ref_id(ref: wire.Ref | None) -> str | None:

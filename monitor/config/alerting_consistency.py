@@ -1,4 +1,4 @@
-"""Find rules and silences whose values do not fit together; build the others."""
+"""Finds contradictions in the settings of rules and silences; builds those without one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 _LONGEST_LABEL = 200  # characters of a value
 
 
-def find_alerting_misfits(
+def find_alerting_contradictions(
     repeated: Mapping[str, list[ReadTable]], alerting: ReadTable | None, problems: Problems
 ) -> None:
     """Add a problem for everything about rules and silences that does not fit together."""

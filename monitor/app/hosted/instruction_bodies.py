@@ -1,4 +1,4 @@
-"""What daemons ask of each other through the store, and the answers, as they are stored."""
+"""The instructions of daemons to each other and their outcomes, as they are stored."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class ReplayTo(Struct, frozen=True, kw_only=True, tag=True):
     since: datetime
 
 
-Order = AddSilence | ExpireSilence | Acknowledge | Track | Untrack | Webhooks | ReplayTo
+InstructionBody = AddSilence | ExpireSilence | Acknowledge | Track | Untrack | Webhooks | ReplayTo
 
 
 class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of an order. ``error`` is one sentence; ``status`` says of which sort it is."""
+    """The outcome of an instruction. ``error`` is one sentence, ``sort`` the kind of error."""
 
     done: bool | None = None
     detail: str | None = None  # one sentence
@@ -76,12 +76,12 @@ _SORTS: dict[str, type[MonitorError]] = {
     "missing": NoSuchObjectError,
     "later": TryLaterError,
 }
-decode_order = msgspec.json.Decoder(Order).decode
+decode_body = msgspec.json.Decoder(InstructionBody).decode
 decode_outcome = msgspec.json.Decoder(Outcome).decode
 
 
 def failed(error: MonitorError) -> Outcome:
-    """Return the outcome of an order that cannot be executed."""
+    """Return the outcome of an instruction that cannot be executed."""
     sorts = (sort for sort, of in _SORTS.items() if isinstance(error, of))
     return Outcome(error=str(error), sort=next(sorts, "later"))
 

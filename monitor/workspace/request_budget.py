@@ -5,8 +5,8 @@ long time no more than ``requests_per_minute`` are sent. Callers go in order of 
 then first come. The last part of the bucket is kept for those who matter more: what can wait is
 sent only while the bucket is well filled.
 
-No class starves: each has a minimum share of the turns, see `shares`, and keeps no reserve when it
-takes one that it is owed.
+No class starves: each has a minimum share of the turns, see `fair_queueing`, and keeps no reserve
+when it takes one that it is owed.
 
 The workspace's headers can only lower this. The public quotas belong to single
 operations (running, exporting, testing webhooks), so a quota announced by such an operation binds
@@ -24,10 +24,10 @@ from monitor.model.clock import Clock
 from monitor.model.errors import BudgetExhaustedError, ThrottledError
 from monitor.model.live_state import BudgetStatus
 from monitor.model.waits import happens_within
-from monitor.workspace.metrics import ApiMetrics
+from monitor.workspace.api_metrics import ApiMetrics
+from monitor.workspace.fair_queueing import TurnShares
 from monitor.workspace.priority import Priority
-from monitor.workspace.quotas import LONG_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Quota
-from monitor.workspace.shares import TurnShares
+from monitor.workspace.rate_limits import LONG_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Quota
 
 _BURST_MINUTES = 0.25
 # Callers wait in tasks of their own, so this many of one class mean that something runs away.
@@ -105,9 +105,9 @@ class RequestBudget:
         wait_seconds: float,
         operation_id: str,
         has_own_quota: bool = False,
-        is_trial: bool = False,
+        is_probe: bool = False,
     ) -> None:
-        """Return when one request may be sent; a trial at once, pause or not.
+        """Return when one request may be sent; a probe at once, pause or not.
 
         A cancelled call leaves the queue and spends nothing.
 
@@ -115,7 +115,7 @@ class RequestBudget:
             BudgetExhaustedError: no turn within ``wait_seconds``, or far too many are waiting.
             ThrottledError: the workspace asked for a pause that is far from over.
         """
-        if is_trial:
+        if is_probe:
             self._tokens -= 1.0
             return
         bound_by = operation_id if has_own_quota else None
@@ -136,16 +136,16 @@ class RequestBudget:
                 self._metrics.throttle_seconds.labels(self._workspace).inc(max(0.0, waited))
             self._spend(waiter)
 
-    def seconds_until_turn(self, priority: Priority, *, behind: int = 0) -> float:
-        """Estimate how long a request of now would wait behind so many others of its class.
+    def seconds_until_turn(self, priority: Priority, *, ahead: int = 0) -> float:
+        """Estimate how long a request of now would wait after ``ahead`` others of its class.
 
         Those of other classes that come later are not counted, nor what its own class is owed.
         """
         self._refresh()
         now, reserved = self._clock.monotonic(), _RESERVED[priority]
-        behind += sum(len(queue) for other, queue in self._queues.items() if other <= priority)
-        until = self._delayed_until(None, reserved=reserved, turns=1 + behind)
-        missing = behind + self._needed(reserved) - self._tokens
+        ahead += sum(len(queue) for other, queue in self._queues.items() if other <= priority)
+        until = self._delayed_until(None, reserved=reserved, turns=1 + ahead)
+        missing = ahead + self._needed(reserved) - self._tokens
         return max(until - now, missing / self._per_second(), 0.0)
 
     def learn(

@@ -106,6 +106,11 @@ EXCEPTIONS = {
     ("cli", "faults"): "the command `sandbox` lists what the sandbox injects",
 }
 
+# A docstring of a module does not begin with one of these.
+QUESTION_WORDS = frozenset(
+    {"how", "if", "what", "whatever", "when", "where", "whether", "which", "who", "whose", "why"}
+)
+
 # Words that have no place in the documents either, whatever the sentence.
 FORMER_PROSE = re.compile(
     r"\b(hears?|heard|judged?|judges|sightings?|tell|tells|telling|told|verdicts?|way out)\b",
@@ -186,6 +191,16 @@ def nameless() -> list[str]:
     ]
 
 
+def questions() -> list[str]:
+    """Return a line for each module of the package whose docstring begins with a question word."""
+    return [
+        f"{place(path, 1)}: begin with a noun or a verb, not with {first}"
+        for path in python_files("monitor")
+        for first in (ast.get_docstring(ast.parse(path.read_text())) or "").split(maxsplit=1)[:1]
+        if first.strip(",.:;").lower() in QUESTION_WORDS
+    ]
+
+
 def repeated_classes() -> list[str]:
     """Return a line for each public class name that stands more than once in the daemon."""
     places = defaultdict(list)
@@ -203,6 +218,11 @@ def test_names_are_the_fields_words() -> None:
 def test_a_variable_is_named_for_what_it_is() -> None:
     """No loop variable and no parameter is `one`."""
     assert nameless() == []
+
+
+def test_a_module_says_what_it_is() -> None:
+    """The docstring of a module begins with what it is or does, not with a question about it."""
+    assert questions() == []
 
 
 def test_a_public_class_name_is_unique() -> None:

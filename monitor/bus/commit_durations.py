@@ -1,4 +1,4 @@
-"""How long transactions take, in the same buckets for every store."""
+"""A histogram of transactions' durations, in the same buckets for every store."""
 
 from __future__ import annotations
 

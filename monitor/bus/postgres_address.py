@@ -1,4 +1,4 @@
-"""Where a PostgreSQL store is, and how to connect there: what a URL says. Pure."""
+"""The address of a PostgreSQL store, and how to connect there, by a URL. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the store is, how long a write may take, and how long things are kept."""
+"""The settings of the store: its place, the time of a write, and retention."""
 
 from __future__ import annotations
 

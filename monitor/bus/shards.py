@@ -1,4 +1,4 @@
-"""What a store of shards promises: who holds which, and what everybody may do with all of them.
+"""The contract of a store of shards: their holders, and what every daemon may do with all of them.
 
 A shard is a named group of workspaces with a log, consumers and alerts of its own. At any time at
 most one daemon holds it, by a lease that it renews; whoever has lost the lease stores nothing any

@@ -1,4 +1,4 @@
-"""Which store a daemon uses: lets two programs compare theirs without naming a place."""
+"""The identity of a daemon's store: lets two programs compare theirs without a place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people type into a webhook task's body, read as one statement, and as an observation.
+"""Parses the body of a webhook task, as people wrote it, into a statement and an observation.
 
 Bodies are free text in these products; only ``$jobId`` and ``$jobStatus`` are known to be
 replaced. So names are compared without case, dots, dashes and underscores, and JSON and forms are

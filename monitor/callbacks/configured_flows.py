@@ -1,4 +1,4 @@
-"""Which flows should have a webhook task, by the settings and by what the workspace lists."""
+"""The flows that should have a webhook task, by the settings and by the workspace's lists."""
 
 from __future__ import annotations
 

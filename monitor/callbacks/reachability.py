@@ -1,4 +1,4 @@
-"""Whether the workspace reaches our listener: tried once before the first task is made."""
+"""Checks whether the workspace reaches our listener: once, before the first task is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be set about callbacks: the listener of the daemon, and each workspace's own part."""
+"""The settings of callbacks: the listener of the daemon, and each workspace's own part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When each task is due: thousands of waits without a timer of the event loop for each."""
+"""Due times of webhook tasks: thousands of waits without a timer of the event loop for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``api`` does: checks a call as it was typed, sends it, and writes the answer."""
+"""Runs ``api``: checks a call as it was typed, sends it, and writes the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shell completes for a half typed word. A key press calls these, so they load little.
+"""Completes half typed words in a shell. A key press calls these, so they load little.
 
 A completer without a match returns nothing: a key press must not print a message.
 """

@@ -1,4 +1,4 @@
-"""Where the daemon listens that a command calls, and with which credentials."""
+"""Finds the address of the daemon that a command calls, with its credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands that call a running daemon share: requests, and pages of rows."""
+"""The client of commands that call a running daemon: requests, and pages of rows."""
 
 from __future__ import annotations
 

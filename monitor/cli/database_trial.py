@@ -1,4 +1,4 @@
-"""Whether a database can be the store, keeps what it acknowledges, and who shares it."""
+"""Checks whether a database can be the store and keeps what it acknowledges; names its users."""
 
 from __future__ import annotations
 

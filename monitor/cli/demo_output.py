@@ -1,4 +1,4 @@
-"""What the demo prints: what to look at, a line for each event, and the table of the counts."""
+"""The output of the demo: where to look, a line for each event, and the table of the counts."""
 
 from __future__ import annotations
 

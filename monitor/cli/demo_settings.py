@@ -1,4 +1,4 @@
-"""What the demo's sandbox, daemon and webhook tasks are configured with."""
+"""The configuration of the demo: sandbox, daemon and webhook tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens in the demo: a calm workspace with a week behind it, in which three things go wrong.
+"""The scenario of the demo: a calm workspace with a week of history, in which three things fail.
 
 One pipeline fails and says why, one start is missed, one run is slow. They fire one alert each;
 everything else ends well, at a calm pace.

@@ -1,4 +1,4 @@
-"""What `run` logs for a person who starts it: where its page is, and each url that is wrong."""
+"""Log lines of `run` for a person who starts it: the page's address, and each wrong URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shell completes of the catalogue: operations, their paths and their parameters."""
+"""Completes the catalogue's operations, their paths and their parameters in a shell."""
 
 from __future__ import annotations
 

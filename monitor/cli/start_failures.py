@@ -1,4 +1,4 @@
-"""Why a daemon could not start, said as `doctor` says it: location, value and hint in one line."""
+"""Words for a daemon that could not start, as in `doctor`: location, value and hint in a line."""
 
 from __future__ import annotations
 

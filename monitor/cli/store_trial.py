@@ -1,4 +1,4 @@
-"""Whether a daemon of this user could use the store: really tried, with nothing left behind.
+"""Checks whether a daemon of this user could use the store: tries it, and leaves nothing.
 
 Access rights alone do not say it: a read-only file system, an immutable folder, a quota or a full
 disk refuse root too.

@@ -1,1 +1,1 @@
-"""What both HTTP listeners share: connections and their caps, sources, refusals, headers."""
+"""The parts shared by both HTTP listeners: connections and caps, sources, refusals, headers."""

@@ -1,4 +1,4 @@
-"""What happens to a sender of wrong credentials: a delay, a count, a line in sum."""
+"""Delays senders of wrong credentials, counts them, and logs them in sum."""
 
 from __future__ import annotations
 

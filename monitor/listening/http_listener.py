@@ -1,4 +1,4 @@
-"""What both listeners have around their handlers: connection gate, headers, sources."""
+"""The frame around the handlers of both listeners: connection gate, headers, sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a listener refuses: counted each time, logged in sum, so that no flood fills the log."""
+"""Refusals of a listener: counted each time, logged in sum, so that no flood fills the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be set about a listener: its address, its proxies and the limits of its connections."""
+"""The settings of a listener: its address, its proxies and the limits of its connections."""
 
 from __future__ import annotations
 

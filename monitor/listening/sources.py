@@ -1,4 +1,4 @@
-"""Where a request comes from: an address, behind trusted proxies the one that they forward."""
+"""The source of a request: an address, behind trusted proxies the one that they forward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a run ended, and how ends are ordered: by when they happened, not by when they were seen.
+"""The end of a run, and the order of ends: by when they happened, not by when they were observed.
 
 The one place that decides which of two ends is the later one. Pipeline health, alert rules and
 page order ends by `RunEnd.order`, so that they agree whatever the order in which ends are observed.

@@ -1,4 +1,4 @@
-"""Which events notify people of an alert, and why none of them reaches anybody. Pure."""
+"""The events that notify people of an alert, and the reasons why none reaches them. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which series end with a shard, and which count the work of the process and outlive it."""
+"""Metric registries: series that end with a shard, and those of the process, which outlive it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an HTTP server's library logs about requests, reduced to what an operator needs."""
+"""Log lines of an HTTP server's library, reduced to what an operator needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a field of a settings type says about the key of the configuration file that sets it.
+"""Declares keys of the configuration file by the fields of settings types.
 
 ``workers: Annotated[int, Meta(ge=1, le=100), Setting("Maximum number of requests.")] = 8`` is all
 there is to a key: its name, type, limits, default and text. Reading, the reference, the schema and

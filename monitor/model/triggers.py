@@ -1,4 +1,4 @@
-"""When a schedule fires, as a workspace writes it down. Computing the times is `schedules`."""
+"""The triggers of schedules, as a workspace writes them. Computing times is `schedules`."""
 
 from __future__ import annotations
 

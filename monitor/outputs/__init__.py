@@ -1,1 +1,1 @@
-"""Where events go out: deliveries that survive link loss, MQTT, metrics."""
+"""Outputs: deliveries that survive link loss, metrics, MQTT, Alertmanager, webhook, file."""

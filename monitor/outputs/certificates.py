@@ -1,4 +1,4 @@
-"""Whether a receiver is reached by TLS, and its certificate is trusted and until when."""
+"""Checks a receiver's TLS: whether its certificate is trusted, and until when."""
 
 from __future__ import annotations
 

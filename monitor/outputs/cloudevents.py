@@ -1,4 +1,4 @@
-"""What happened, as CloudEvents 1.0 in structured JSON: one typed shape, bytes and schema alike."""
+"""Events as CloudEvents 1.0 in structured JSON: one typed shape, bytes and schema alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which events are on their way to a receiver, and the state of each. No I/O and no clock."""
+"""The events on their way to a receiver, and the state of each. No I/O and no clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all outputs share: a consumer of the log, delivered to at least once and in order."""
+"""The base of all outputs: a consumer of the log, delivered to at least once and in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which events an output sends: types by globs, and by globs what is left out."""
+"""Selects the events that an output sends: by globs of types, less those left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What outputs know of the lease of their shard: nothing starts on its way out without it."""
+"""The lease of an output's shard: without it nothing is sent."""
 
 from __future__ import annotations
 

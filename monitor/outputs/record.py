@@ -1,4 +1,4 @@
-"""What the rest of the program knows of an output: one record, light enough for a key press."""
+"""The record of an output, for the rest of the program: light enough for a key press."""
 
 from __future__ import annotations
 

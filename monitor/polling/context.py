@@ -1,4 +1,4 @@
-"""What every poll of one workspace works with."""
+"""The context of a poll: all that the polls of one workspace work with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be set about the polling of one workspace."""
+"""The settings of the polling of one workspace."""
 
 from __future__ import annotations
 

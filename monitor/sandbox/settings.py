@@ -1,4 +1,4 @@
-"""What can be chosen about a sandbox. Durations are seconds of work before ``speed``."""
+"""The settings of a sandbox. Durations are seconds of work before ``speed``."""
 
 from __future__ import annotations
 

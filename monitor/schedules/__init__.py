@@ -1,4 +1,4 @@
-"""When a schedule should have fired. Pure: a trigger and an instant go in, instants come out."""
+"""Computes when schedules should have fired. Pure: a trigger and an instant in, instants out."""
 
 from monitor.schedules.errors import BadTriggerError
 from monitor.schedules.times import check, next_after, second_pass, times_between

@@ -1,4 +1,4 @@
-"""What is wrong with a trigger."""
+"""The errors of triggers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the newest ended runs of each pipeline were like; job groups by recipe."""
+"""The results of the newest ended runs of each pipeline; job groups by recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a workspace reports of a run and cannot be true. Pure.
+"""Marks what a workspace reports of a run and cannot be true. Pure.
 
 It is marked and never repaired: the times stay as they were reported. Once marked, a run stays so.
 """

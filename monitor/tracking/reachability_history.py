@@ -1,6 +1,6 @@
-"""How well a workspace answered in the last days, as a bounded number of stretches. Pure.
+"""The reachability of a workspace in the last days, as a bounded number of stretches. Pure.
 
-Each begins where the one before it ends. One that is `Reachability.UNKNOWN` was watched by nobody.
+Each begins where the one before it ends. In one that is `Reachability.UNKNOWN` nothing was watched.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which events a run emits when its state changes. Pure."""
+"""Derives the events of a run from a change of its state. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which status a run has after an observation. Pure.
+"""Decides the status of a run after an observation. Pure.
 
 The workspace decides, also against an end that was derived from the parts of a run, and against
 the end that it had reported before. An end that only a callback reports is kept beside the status,

@@ -1,4 +1,4 @@
-"""What can be set about tracking."""
+"""The settings of tracking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the clocks of workspaces are ahead of ours: by their answers, else by their stamps.
+"""The skew of workspaces' clocks against ours: by their answers, else by their stamps.
 
 Answers without ``Date`` show no time. Then the newest stamps do: they were written before they were
 read, so the workspace's clock shows no less. An end of which no time is reported is ordered by

@@ -1,4 +1,4 @@
-"""What the daemon says about itself; `app` fills it in."""
+"""The status of the daemon itself; `app` fills it in."""
 
 from __future__ import annotations
 

@@ -249,7 +249,7 @@ def test_a_rule_that_cannot_be_meant_is_told_in_one_sentence(
             file(silences=[silence(starts_at=datetime(2027, 1, 1, tzinfo=UTC))]),
             (
                 'silences[0].ends_at: "2026-12-24 18:00:00+00:00": 2026-12-24T18:00:00Z is not '
-                "behind "
+                "after "
                 "the start 2027-01-01T00:00:00Z"
             ),
         ),

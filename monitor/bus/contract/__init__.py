@@ -1,4 +1,4 @@
-"""What every store of the monitor promises. `tests/bus` holds each backend to these words.
+"""The contract of every store. `tests/bus` holds each backend to these words.
 
 After a crash there is never state without its events. Events without state are allowed: the same
 observation taken again makes the same ids, and an id that the log holds already is not added again.

@@ -1,4 +1,4 @@
-"""What a shard promises to the rest of the daemon."""
+"""The contract of a shard with the rest of the daemon."""
 
 from __future__ import annotations
 

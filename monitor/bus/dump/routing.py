@@ -1,4 +1,4 @@
-"""Where each row of a store goes: into the shard of its workspace."""
+"""Routes each row of a dump into the shard of its workspace."""
 
 from __future__ import annotations
 

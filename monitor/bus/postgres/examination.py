@@ -1,4 +1,4 @@
-"""What a database is like as a store: whether it can be used, and would keep what it acknowledges.
+"""Examines a database: can it be the store, and would it keep what it acknowledges?
 
 Changes nothing, and may run beside any number of daemons.
 """

@@ -1,4 +1,4 @@
-"""Which shards the host of this daemon has been given, and the changes that it has yet to take.
+"""The shards that this daemon's host was given, and the changes that it has yet to take.
 
 A grant ends once: lost, or released by the host. It stays known until its bus is closed, so that
 its shard is neither named free nor claimed again while its former life still ends here.

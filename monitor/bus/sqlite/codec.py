@@ -1,4 +1,4 @@
-"""How the model's words are written into the store and read back."""
+"""Encodes the model's words for the store, and decodes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which file a store is: lets two programs compare their stores without naming a path."""
+"""The identity of a store's file: lets two programs compare their stores without a path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a store really is, and whether a store may be there."""
+"""Finds where a store really is, and refuses places where none may be."""
 
 from __future__ import annotations
 

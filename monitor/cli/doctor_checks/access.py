@@ -1,4 +1,4 @@
-"""Whether the workspace answers, has the right time, and accepts the token."""
+"""Checks whether the workspace answers, has the right time, and accepts the token."""
 
 from __future__ import annotations
 

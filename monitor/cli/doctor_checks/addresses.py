@@ -1,4 +1,4 @@
-"""Whether the address of the server is free, or in use by our own daemon."""
+"""Checks whether the address of the server is free, or in use by our own daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the workspace reaches our listener, and the state of the webhook tasks."""
+"""Checks whether the workspace reaches our listener, and the state of the webhook tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others on the network could read: listeners and callbacks without TLS."""
+"""Finds what others on the network could read: listeners and callbacks without TLS."""
 
 from __future__ import annotations
 

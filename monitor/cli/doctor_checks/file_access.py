@@ -1,4 +1,4 @@
-"""Whether others on this machine can read the secrets, or write what the daemon trusts.
+"""Checks whether other users can read the secrets, or write what the daemon trusts.
 
 Judged by the rights of the file and of every folder above it. Root is nobody else, and a group of
 one user is that user.

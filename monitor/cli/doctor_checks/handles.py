@@ -1,4 +1,4 @@
-"""Whether the process may open as many handles as listeners and connections need."""
+"""Checks whether the process may open the file descriptors that its connections need."""
 
 from __future__ import annotations
 

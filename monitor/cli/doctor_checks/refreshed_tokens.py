@@ -1,4 +1,4 @@
-"""What can be said of access tokens that the daemon refreshes, without a refresh of our own.
+"""Checks access tokens that the daemon refreshes, without a refresh of our own.
 
 One refresh here would make the daemon's pair invalid.
 """

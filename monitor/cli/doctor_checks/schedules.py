@@ -1,4 +1,4 @@
-"""Which schedules are visible, and which of them have no time at which a run should start."""
+"""Checks which schedules are visible, and which of them have no expected start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the store can be used, or a running daemon uses it. Leaves everything as it was."""
+"""Checks whether the store can be used, or a running daemon uses it. Changes nothing."""
 
 from __future__ import annotations
 

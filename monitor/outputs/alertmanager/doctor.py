@@ -1,4 +1,4 @@
-"""Whether Alertmanagers can be notified of alerts."""
+"""Checks whether Alertmanagers can be notified of alerts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an Alertmanager is posted: one alert as of now. No I/O and no clock."""
+"""The body of a post to Alertmanager: one alert as of now. No I/O and no clock."""
 
 from __future__ import annotations
 

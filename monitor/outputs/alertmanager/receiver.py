@@ -1,4 +1,4 @@
-"""Where an Alertmanager takes alerts, and with which credentials."""
+"""The receivers of alerts: the URL of each Alertmanager, with its credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be set about the Alertmanagers."""
+"""The settings of the Alertmanagers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a file cannot be written, in words that say what to do."""
+"""Checks whether a file can be written, and says what to do if not."""
 
 from __future__ import annotations
 

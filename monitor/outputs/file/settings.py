@@ -1,4 +1,4 @@
-"""What can be set about the file of events."""
+"""The settings of the file of events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pipelines have series of their own, and which are merged as ``__other__``. Pure.
+"""The budget of series: which pipelines have their own, which are in ``__other__``. Pure.
 
 A pipeline that is counted has its place in the table of rows, so it keeps its series over
 restarts, and what was once counted under ``__other__`` stays there: no counter ever goes back.

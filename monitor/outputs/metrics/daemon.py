@@ -1,4 +1,4 @@
-"""What the daemon says of itself, whatever it hosts, and the lag of its event loop."""
+"""Metrics of the daemon itself, whatever it hosts, and the lag of its event loop."""
 
 from __future__ import annotations
 

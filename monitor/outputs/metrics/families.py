@@ -1,4 +1,4 @@
-"""What the collector can show: every family's name, help, type and labels, in one table."""
+"""The families of the collector: name, help, type and labels of each, in one table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shard says of its own work: families from one snapshot. Pure, but for the texts."""
+"""Metrics of a shard's own work: families from one snapshot. Pure, but for the texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be set about the metrics page and the counters behind it."""
+"""The settings of the metrics page and of its counters."""
 
 from __future__ import annotations
 

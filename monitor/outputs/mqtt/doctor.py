@@ -1,4 +1,4 @@
-"""Whether the broker accepts what the daemon publishes."""
+"""Checks whether the broker accepts what the daemon publishes."""
 
 from __future__ import annotations
 

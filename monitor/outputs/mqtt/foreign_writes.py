@@ -1,4 +1,4 @@
-"""What others publish on our retained topics: noticed, repaired with measure, and reported.
+"""Messages of others on our retained topics: noticed, repaired in bounds, and reported.
 
 Called on the event loop only: by the link for each message, and by the task that publishes states.
 """

@@ -1,4 +1,4 @@
-"""How long to wait before the next connection, and whether another client uses our client id.
+"""Decides the wait before a reconnection, and whether another client has our client id.
 
 Two daemons with one ``[mqtt] instance`` take the session from each other for ever. A broker that
 speaks MQTT 5 may say so; many only close the connection. No I/O and no clock.

@@ -1,4 +1,4 @@
-"""What can be set about the broker, and how it is talked to."""
+"""The settings of the broker's connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How `mqtts` is spoken."""
+"""TLS of `mqtts`."""
 
 from __future__ import annotations
 

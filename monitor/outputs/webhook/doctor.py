@@ -1,4 +1,4 @@
-"""Whether the webhook's receiver can be reached."""
+"""Checks whether the webhook's receiver can be reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be set about the webhook."""
+"""The settings of the webhook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operations a workspace has ever answered, so that a later refusal is known for a loss.
+"""The operations that a workspace has ever answered: refused later, they were withdrawn.
 
 An operation that was never answered is not offered here: by the edition, or to this token. One
 that was answered and is refused now was withdrawn, and what rests on it is no longer watched.

@@ -1,4 +1,4 @@
-"""Whether a workspace answers at all, where no list shows it."""
+"""Checks whether a workspace answers at all, where no list shows it."""
 
 from __future__ import annotations
 

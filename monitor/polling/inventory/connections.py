@@ -1,4 +1,4 @@
-"""Whether the workspace can open its connections."""
+"""Polls whether the workspace can open its connections."""
 
 from __future__ import annotations
 

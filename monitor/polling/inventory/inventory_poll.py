@@ -1,4 +1,4 @@
-"""How a poll of the inventory is declared: with its own switch, and never late."""
+"""Declares polls of the inventory: each with its own switch, and never late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a workspace's settings may be shown. Pure: no I/O and no clock.
+"""Masks secrets among a workspace's settings. Pure: no I/O and no clock.
 
 Hiding too much is harmless and hiding too little is not: whatever seems a secret by its
 name, by its value or by how the workspace marks it is hidden.

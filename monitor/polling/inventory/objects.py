@@ -1,4 +1,4 @@
-"""How many objects of each type the workspace has."""
+"""Polls the number of objects of each type."""
 
 from __future__ import annotations
 

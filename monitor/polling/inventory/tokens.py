@@ -1,4 +1,4 @@
-"""When the access tokens of the token's owner expire; ours is among them."""
+"""Polls when the access tokens of the token's owner expire; ours is among them."""
 
 from __future__ import annotations
 

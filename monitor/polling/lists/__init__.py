@@ -1,1 +1,1 @@
-"""What a list must show: rows that are known to be there, and the doubt when it lacks them."""
+"""Rows that a list must show, and the doubt when it lacks them."""

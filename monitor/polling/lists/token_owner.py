@@ -1,4 +1,4 @@
-"""Who owns the token. Another person's token shows other objects: those of before are hidden."""
+"""The owner of the token. Another person's token shows other objects: the former are hidden."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows a list of changed runs must show: those whose last write lies in its window."""
+"""Rows that a list of changed runs must show: those whose last write lies in its window."""
 
 from __future__ import annotations
 

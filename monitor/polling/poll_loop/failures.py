@@ -1,4 +1,4 @@
-"""What a failed read is about: the one object that was read, or the whole workspace."""
+"""Attributes a failed read to the object that was read, or to the whole workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the change polls wait, so that the budget also reads what they find.
+"""Stretches the intervals of change polls, so that the budget also reads what they find.
 
 They come first in the order of spending: without a wait of their own, a small budget would go
 to them alone, and no run's end and no job records would ever be read.

@@ -1,4 +1,4 @@
-"""What a poll is: data that its own file declares and `poll_list` gathers."""
+"""The definition of a poll: data that its own file declares and `poll_list` gathers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well a workspace answers, derived from the outcomes of its polls."""
+"""The reachability of a workspace, derived from the outcomes of its polls."""
 
 from __future__ import annotations
 

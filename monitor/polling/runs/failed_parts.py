@@ -1,4 +1,4 @@
-"""What the parts of a flow run or plan run show of its end. Pure."""
+"""Derives the end of a flow run or plan run from its failed parts. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far back the runs from before the start of following are read, for all who show state."""
+"""The progress of reading back: how far runs before the start of following are known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which flow runs observed job groups show, and whether they are of the time before we followed."""
+"""The flow runs of observed job groups, and whether they precede the start of following."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why runs failed that had ended before we followed: read last, the newest failures first.
+"""Reads why runs failed before we followed them: read last, the newest failures first.
 
 Goes through all failures again and again, a page at a time. Job groups are read. A flow run or plan
 run takes its reason from its parts; when all of them are linked and read, no more is waited for.

@@ -1,4 +1,4 @@
-"""Which plan run has started which run, as far as full records of plans have named it."""
+"""The links from runs to plan runs, as far as full records of plans have named them."""
 
 from __future__ import annotations
 

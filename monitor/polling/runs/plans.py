@@ -1,4 +1,4 @@
-"""Which plan a plan run belongs to. Runs name a snapshot of the plan, not the plan itself."""
+"""Finds the plan of a plan run. Runs name a snapshot of the plan, not the plan itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why flow runs and plan runs failed, and when flow runs ended: as their parts show it.
+"""Reads why flow runs and plan runs failed, and when flow runs ended, from their parts.
 
 A failure waits for its parts' job records and links at most ``detail_wait_seconds``, and only where
 the budget lets them be read by then; no other end waits. What becomes known later is observed by

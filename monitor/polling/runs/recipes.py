@@ -1,4 +1,4 @@
-"""Which flow a recipe belongs to, and its name. Lists of job groups often show its id alone."""
+"""Finds flow and name of a recipe. Lists of job groups often show its id alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the poll of flow runs keeps of each one that it may still have to read. No I/O."""
+"""The state of a flow run that may still have to be read. No I/O."""
 
 from __future__ import annotations
 

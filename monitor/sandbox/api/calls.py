@@ -1,4 +1,4 @@
-"""What a handler is given and what it returns."""
+"""The call that a handler is given, and the answer that it returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the workspace refuses, and the envelope in which it says so.
+"""The errors of the workspace, and the envelope in which an answer carries them.
 
 ApiError
     status, name, message, details: one row of the API's error table

@@ -1,4 +1,4 @@
-"""Which handler serves which operation. An operation without one is a route not found."""
+"""Routes operations to handlers. An operation without one is a route not found."""
 
 from __future__ import annotations
 

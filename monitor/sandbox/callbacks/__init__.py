@@ -1,1 +1,1 @@
-"""What the workspace sends by itself: the callbacks of webhook tasks, and how they go wrong."""
+"""Callbacks of webhook tasks, sent by the workspace, and their faults."""

@@ -135,7 +135,7 @@ class Deliveries:
         return delivery.state is DeliveryState.DELIVERED
 
     async def test(self, request: HttpTask) -> Answer:
-        """Send one request now, as it is: no run is behind it, so nothing is filled in."""
+        """Send one request now, as it is: it is about no run, so nothing is filled in."""
         return await self._send(request)
 
     def _statuses_delivered(self, task: WebhookFlowTask) -> frozenset[NativeStatus]:

@@ -1,1 +1,1 @@
-"""What makes things run: flows, plans, jobs and schedules, step by step on the clock."""
+"""Runs flows, plans, jobs and schedules, step by step on the clock."""

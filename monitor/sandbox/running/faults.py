@@ -1,4 +1,4 @@
-"""What goes wrong with runs themselves: some are deleted at work, and samples come in crowds."""
+"""Faults of runs: some are deleted at work, and samples come in crowds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a flow run goes: its recipes run as job groups, each after those it builds upon."""
+"""Runs a flow: its recipes run as job groups, each after those it builds upon."""
 
 from __future__ import annotations
 

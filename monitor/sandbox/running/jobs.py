@@ -1,4 +1,4 @@
-"""How a job group goes: it waits, its jobs work one after the other, and it ends."""
+"""Runs a job group: it waits, its jobs work one after the other, and it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a plan run goes: its nodes run along the edges, flows as flow runs, requests as requests."""
+"""Runs a plan: its nodes run along the edges, flows as flow runs, requests as requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How regular work goes: by hours, weekdays and a slow drift. Pure, and decided by the seed."""
+"""The rhythm of regular work: hours, weekdays and a slow drift. Pure, decided by the seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the sandbox's work happens: one task for each thing that takes time.
+"""Drives the sandbox's work: one task for each thing that takes time.
 
 What belongs to the past happens at once: nobody waits, time jumps from one step to the next.
 """

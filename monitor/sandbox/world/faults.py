@@ -1,4 +1,4 @@
-"""What can be wrong with the workspace: every fault by its name, and how it is requested.
+"""The faults of the workspace: each by its name, and how it is requested.
 
 A fault is requested in a few words, such as ``latency=0.2,status_500=0.05,library_rows=bare``.
 All chances depend on the seed: the same requests in the same order meet the same faults. Seconds
@@ -118,7 +118,7 @@ class WorldOptions(Struct, kw_only=True):
     poison_row: Annotated[
         Literal["none", "types", "id", "text"],
         _other(
-            "the job library's first row, for ever: wrong types, an id that is none, or a text",
+            "the job library's first row, always: wrong types, an id that is none, or a text",
             "none, types, id or text",
             "types",
         ),

@@ -1,4 +1,4 @@
-"""What really happened, transition by transition: the truth that others are compared with."""
+"""The ledger of true transitions, with which others are compared."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Ledger:
         return transition
 
     def forget_ended(self) -> None:
-        """Count anew: of what was recorded only the transitions of active runs are kept."""
+        """Forget what has ended: only the transitions of active runs are kept."""
         kept = [
             transition
             for transition in self._transitions

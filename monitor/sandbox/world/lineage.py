@@ -52,7 +52,7 @@ def builds_upon(world: World, recipe: Recipe, other_id: int) -> bool:
 def _upwards(world: World, *recipes: Recipe) -> Iterator[Recipe]:
     """Give each recipe and all that it builds upon, the nearest first; every one of them once.
 
-    What several build upon is gone through once, or a long chain would take for ever.
+    What several build upon is gone through once, or a long chain would take endless time.
     """
     visited: set[int] = set()
     for recipe in recipes:

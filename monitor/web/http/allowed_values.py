@@ -1,4 +1,4 @@
-"""What a parameter or field may be, in words."""
+"""Words for the allowed values of a parameter or field."""
 
 from __future__ import annotations
 

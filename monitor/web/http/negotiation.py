@@ -1,4 +1,4 @@
-"""What a client holds already and which encodings it takes: entity tags and gzip."""
+"""Negotiates caching and compression with a client: entity tags and gzip."""
 
 from __future__ import annotations
 

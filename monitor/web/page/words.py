@@ -1,4 +1,4 @@
-"""How templates write instants, durations and counts: words that an operator knows, with units.
+"""Filters of the templates: instants, durations and counts in words with units.
 
 Instants are ``<time>`` elements: the server writes UTC or "12 min ago", and the browser's script
 turns them into local time and lets them tick.

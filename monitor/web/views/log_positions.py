@@ -1,4 +1,4 @@
-"""Where a reader of the log stands: a position of the only shard, or a cursor over several shards.
+"""The position of a reader: in the only shard's log, or a cursor over several shards.
 
 Several shards have no common position. Their events are ordered by when they were recorded, and
 the key of the last one is the cursor; so it stays good when a shard moves to another daemon. An

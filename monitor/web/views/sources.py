@@ -1,4 +1,4 @@
-"""What views read from. Nothing here is changed by a view."""
+"""The sources of views. Nothing here is changed by a view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is to look at: each view is a box of a page and a route of the JSON API, in one."""
+"""The declaration of a view: a box of a page and a route of the JSON API, in one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a workspace is not watched, and why: also what it never offered, or not to this token."""
+"""Parts of a workspace that are not watched, and why: also what its token never showed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where every connection of a daemon comes from. An outage is two lines of log, no more."""
+"""The source of a daemon's connections. An outage is two lines of log, no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an error of a write says: whose fault it is, and whether anything can have been kept."""
+"""Classifies an error of a write: its cause, and whether anything can have been kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How each connection of the bus is set up before its first statement."""
+"""Sets up each connection of the bus before its first statement."""
 
 from __future__ import annotations
 

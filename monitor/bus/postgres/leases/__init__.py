@@ -1,1 +1,1 @@
-"""Which daemon holds which shard: heartbeats, claims, hand-overs, and news of others."""
+"""Leases of shards: heartbeats, claims, hand-overs, and news of other daemons."""

@@ -1,4 +1,4 @@
-"""Who shares the store, and who holds what, as one read shows it."""
+"""Reads the daemons that share the store, and which shards each of them holds."""
 
 from __future__ import annotations
 

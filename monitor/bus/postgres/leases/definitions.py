@@ -1,4 +1,4 @@
-"""What a configuration says of shards, compared with what the store has: in one transaction."""
+"""Compares a configuration's shards with those of the store, in one transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a daemon does about a shard, given who is alive and who holds it. Pure.
+"""Decides what a daemon does about a shard, by who is alive and who holds it. Pure.
 
 Several daemons decide at the same time from views that differ; each claim names the epoch that it
 has read, so the server lets one of them through.

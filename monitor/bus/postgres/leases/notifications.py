@@ -1,4 +1,4 @@
-"""What daemons let each other know: by one coalesced NOTIFY, and by a poll for what it missed.
+"""Notifications between daemons: by one coalesced NOTIFY, and by a poll for lost ones.
 
 NOTIFY takes a lock of the whole server at commit, so no transaction of the writer has one: it goes
 out on this connection, a few times a second at most. A notification carries no facts, only where

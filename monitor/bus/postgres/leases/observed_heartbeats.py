@@ -1,4 +1,4 @@
-"""How long heartbeats have been seen unchanged: what is expired, whatever the server's clock says.
+"""Measures how long heartbeats are seen unchanged: expiry without the server's clock.
 
 After a fail-over, times of the database are those of another host. So an expiry is counted here,
 on a clock that nobody sets, from when a renewal was first seen; whoever declares a daemon gone

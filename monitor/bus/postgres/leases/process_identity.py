@@ -1,4 +1,4 @@
-"""Which process a daemon is, so that its successor can see that it is gone without waiting."""
+"""The process of a daemon, so that its successor sees at once that it is gone."""
 
 from __future__ import annotations
 

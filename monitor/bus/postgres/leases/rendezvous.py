@@ -1,4 +1,4 @@
-"""Which daemon is to have a shard: rendezvous hashing (highest random weight). Pure.
+"""Chooses a daemon for each shard: rendezvous hashing (highest random weight). Pure.
 
 Every daemon computes the same answer without asking another. When a daemon comes, only the shards
 that are its own now move; when it goes, only those that it had.

@@ -1,4 +1,4 @@
-"""What a daemon may read of shards that others hold, and ask of their holders."""
+"""Reads shards that other daemons hold, and passes instructions to their holders."""
 
 from __future__ import annotations
 

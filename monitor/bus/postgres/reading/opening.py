@@ -1,4 +1,4 @@
-"""What is read of shards that were just claimed, by a few queries for all of them."""
+"""Reads newly claimed shards, by a few queries for all of them."""
 
 from __future__ import annotations
 

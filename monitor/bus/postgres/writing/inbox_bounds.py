@@ -1,4 +1,4 @@
-"""Which arriving callbacks find no room. Exact for a held shard, about right for any other."""
+"""Bounds the inboxes. Exact for a held shard, about right for any other."""
 
 from __future__ import annotations
 

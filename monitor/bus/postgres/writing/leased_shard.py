@@ -1,4 +1,4 @@
-"""What a daemon knows of a shard that it holds. Nobody else writes it, so it is all there is."""
+"""The state of a held shard in memory. It has no other writer, so this is all there is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one write stores, as rows: encoding it is its caller's work and not the transaction's."""
+"""Rows of one write, encoded by its caller, not in the transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the writer does in one transaction, for the jobs of one kind.
+"""Executes the jobs of one kind in one transaction.
 
 A transaction is executed until it is known how it ended. `execute` leaves its answer here, and
 `conclude` brings memory up to date, once what it has written is durable. Where the answer of a

@@ -1,4 +1,4 @@
-"""How a transaction ended whose answer was lost with its connection.
+"""Finds out how a transaction ended whose answer was lost with its connection.
 
 It names the number of each shard's last transaction, and raises it by 1. So the rows say whether it
 was kept. If not, the number is raised by 2: the statement may still be on its way to the server,

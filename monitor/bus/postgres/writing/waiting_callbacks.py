@@ -1,4 +1,4 @@
-"""Which callbacks wait in the inboxes of a shard, in the order in which this process learned it.
+"""Callbacks that wait in the inboxes of a shard, in the order of their arrival here.
 
 Other daemons store callbacks too, and ids become visible out of their order: a reader goes on
 behind a place in this list, and never behind an id.

@@ -1,1 +1,1 @@
-"""What is alike for all resources: create, read, list, count, change and delete."""
+"""Create, read, list, count, change and delete, alike for all resources."""

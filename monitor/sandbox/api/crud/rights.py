@@ -1,4 +1,4 @@
-"""Who sees a record, who may change it, and with whom flows and plans are shared."""
+"""Rights on records: who sees one, who may change it, and with whom it is shared."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _prepare(call: Call, record: Flow | None, values: dict[str, Any]) -> dict[st
 
 
 def free_name(world: World, name: str, *, owner_id: int) -> str:
-    """Return a name, with the first number behind it by which no flow of the owner has it."""
+    """Return a name, with the first number after it by which no flow of the owner has it."""
     taken = {flow.name for flow in world.flows.live() if flow.creator_id == owner_id}
     number, found_name = 0, name
     while found_name in taken:

@@ -1,1 +1,1 @@
-"""What bodies look like: the models, and which operation takes and answers which of them."""
+"""The models of bodies, and the operations that take and return them."""

@@ -201,7 +201,7 @@ def status_of(operation: Operation) -> int:
 
 
 def makes(operation: Operation) -> bool:
-    """True for what leaves something new behind."""
+    """True for what creates something."""
     name = operation.operation_id
     if operation.method != "POST" or name in _MAKES_NOTHING:
         return False

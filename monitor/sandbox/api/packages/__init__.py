@@ -1,1 +1,1 @@
-"""What is exported as a ZIP and imported again."""
+"""Packages: exports as ZIP files, and their import."""

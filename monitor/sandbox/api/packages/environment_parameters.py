@@ -73,7 +73,7 @@ def get_macro_package(call: Call) -> Reply:
 
 
 def import_macro_package(call: Call) -> Reply:
-    """Make the macro of a package anew."""
+    """Make the macro from a package."""
     rows = unpack(call.upload or b"", PackageKind.MACRO).tables.get(MACROS, [])
     if len(rows) != 1:
         raise bad_package(f"must have one macro and has {len(rows)}")

@@ -1,4 +1,4 @@
-"""What the vendor's flow document must have so that it can be read; the rest is as it comes."""
+"""Checks the vendor's flow document for what reading it needs; the rest may be anything."""
 
 from __future__ import annotations
 

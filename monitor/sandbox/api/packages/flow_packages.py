@@ -35,12 +35,12 @@ def try_flow_package(call: Call) -> Reply:
 
 
 def import_flow_package(call: Call) -> Reply:
-    """Make the flows of a package anew."""
+    """Make the flows from a package."""
     return _import(call, PackageKind.FLOW)
 
 
 def import_plan_package(call: Call) -> Reply:
-    """Make the plan of a package anew, with its flows."""
+    """Make the plan from a package, with its flows."""
     return _import(call, PackageKind.PLAN)
 
 

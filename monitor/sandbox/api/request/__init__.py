@@ -1,1 +1,1 @@
-"""What a request says."""
+"""Requests: what they say."""

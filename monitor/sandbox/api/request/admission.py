@@ -1,4 +1,4 @@
-"""What is judged before a request is served: who asks, how often, and with what body."""
+"""Admits requests: by token, by rate, and by body, before one is served."""
 
 from __future__ import annotations
 

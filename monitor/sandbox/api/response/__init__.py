@@ -1,1 +1,1 @@
-"""What an answer shows."""
+"""Answers: what they show."""

@@ -1,4 +1,4 @@
-"""How a record becomes the answer's JSON: its own fields, those chosen, what is embedded."""
+"""Renders a record as the answer's JSON: its own fields, those chosen, what is embedded."""
 
 from __future__ import annotations
 

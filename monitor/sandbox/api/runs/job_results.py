@@ -1,4 +1,4 @@
-"""What a job group leaves behind: its profile as a document, its files, its publications."""
+"""The results of a job group: its profile as a document, its files, its publications."""
 
 from __future__ import annotations
 

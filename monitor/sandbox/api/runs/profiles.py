@@ -1,4 +1,4 @@
-"""How much data a run made, and what profiling found in it. The same run always answers the same.
+"""The rows and the profile of a run, made up by its id. The same run always answers the same.
 
 `rows_of` is what everything that speaks of a run's rows asks, so that all of it agrees. Recipes'
 steps are not executed: what a recipe makes is what its primary input holds, where that was

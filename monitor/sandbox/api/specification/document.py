@@ -134,8 +134,8 @@ def _refusal(description: str) -> dict[str, Json]:
 
 def get_specification(call: Call) -> Reply:
     """Return the OpenAPI document of this edition's operations."""
-    is_whole = call.world.options.specification == "whole"
-    edition = Edition.OPEN if is_whole else call.services.edition
+    is_complete = call.world.options.specification == "whole"
+    edition = Edition.OPEN if is_complete else call.services.edition
     return Reply(body=document(edition, call.base_url))
 
 

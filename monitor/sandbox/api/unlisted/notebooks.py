@@ -1,4 +1,4 @@
-"""What clients in notebooks use: upload a table, fetch what a run made of it, and as Python."""
+"""Routes of notebook clients: upload a table, fetch what a run made of it, and as Python."""
 
 from __future__ import annotations
 

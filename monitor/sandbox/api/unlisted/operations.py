@@ -1,4 +1,4 @@
-"""Which operations beyond the catalogue's 186 are served. They are part of no listed edition."""
+"""The operations beyond the catalogue's 186 that are served. No listed edition has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the workspace has used, computed from the jobs that worked."""
+"""The usage of the workspace, computed from the jobs that worked."""
 
 from __future__ import annotations
 

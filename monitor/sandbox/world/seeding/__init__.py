@@ -1,1 +1,1 @@
-"""What exists from the start."""
+"""Seeds a new world."""

@@ -1,4 +1,4 @@
-"""What there is from the start, read from the file beside this one."""
+"""The seed of a world, read from the file beside this one."""
 
 from __future__ import annotations
 

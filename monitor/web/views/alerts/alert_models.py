@@ -1,4 +1,4 @@
-"""What page and JSON API show of alerts and silences."""
+"""The shapes of alerts and silences, for page and JSON API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How alerts are said to people: what they are about, why, and what holds them back. Pure."""
+"""Words for alerts: what they are about, why, and what holds them back. Pure."""
 
 from __future__ import annotations
 

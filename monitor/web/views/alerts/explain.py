@@ -1,4 +1,4 @@
-"""Why people were notified, or not: of an alert, a run or a pipeline."""
+"""Explains why people were notified of an alert, a run or a pipeline, or why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where events go out: how far each output is behind, and what it could not deliver."""
+"""The outputs: the backlog of each, and what it could not deliver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a workspace answered in the last seven days."""
+"""The answers of a workspace in the last seven days."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes to and comes from workspaces: request budgets, polls, callbacks."""
+"""The traffic with workspaces: request budgets, polls, callbacks."""
 
 from __future__ import annotations
 

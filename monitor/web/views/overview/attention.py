@@ -1,4 +1,4 @@
-"""What needs people: the open alerts by pipeline, the worst first."""
+"""Open alerts by pipeline, the worst first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the overview shows of all pipelines and runs, computed from snapshots. Pure.
+"""Computes the overview of all pipelines and runs from snapshots. Pure.
 
 Nothing of it is kept up to date: `recent_overview.py` says when it is computed.
 """

@@ -1,4 +1,4 @@
-"""When the overview is computed: while somebody looks, at most every two seconds, once for all.
+"""Schedules the overview: while it is viewed, at most every two seconds, once for all.
 
 The snapshots are taken on the event loop and never change, so that a worker thread may go over
 them beside it.

@@ -1,4 +1,4 @@
-"""What runs now: how far it is, beside what is usual."""
+"""Active runs: how far each is, beside what is usual."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the monitor cannot see: workspaces that are unreachable, degraded or blind, and why."""
+"""Workspaces that are unreachable, degraded or unwatched, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a workspace is not seen, or not read yet, in words: the status line must not hide it."""
+"""Words for what of a workspace is not observed yet, or never, for the status line."""
 
 from __future__ import annotations
 

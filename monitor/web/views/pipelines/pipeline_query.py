@@ -1,4 +1,4 @@
-"""Which pipeline and stretch of time is asked for; shared by the boxes of its page."""
+"""The query of a pipeline's page: which pipeline, and which stretch of time."""
 
 from __future__ import annotations
 

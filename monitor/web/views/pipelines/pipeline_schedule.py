@@ -1,4 +1,4 @@
-"""What starts one pipeline: its schedules, and its expected and real starts over some time."""
+"""The starts of one pipeline: its schedules, and expected and real starts over some time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pipelines have failed most."""
+"""The pipelines that have failed most."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a schedule fires, in words that people use. What is not simple keeps its expression."""
+"""Words for a schedule's trigger. What is not simple keeps its expression."""
 
 from __future__ import annotations
 

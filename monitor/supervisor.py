@@ -54,7 +54,7 @@ class Waits(Struct, frozen=True, kw_only=True):
 
     first_seconds: float = 1.0
     cap_seconds: float = 60.0
-    # A task that ran at least so long counts as healthy again, and its waits start anew.
+    # A task that ran at least so long counts as healthy again, and its waits start over.
     healthy_seconds: float = 300.0
 
 
@@ -157,7 +157,7 @@ class Supervisor:
         try:
             await run()
             if not finite:
-                raise TaskReturnedError("the task returned, and it should run for ever")  # noqa: TRY301 - one way to fail
+                raise TaskReturnedError("the task returned, and it should not end")  # noqa: TRY301 - one way to fail
         except Exception as exc:
             cause = _error_of_store(exc)
             if not vital and isinstance(cause, BusLostError):

@@ -97,13 +97,66 @@ FORMER_WORDS = {
     "wrong": "firing, problem",
 }
 
+# The second dialect, after the first was gone: for names of modules, classes, functions, constants.
+SECOND_DIALECT = {
+    "anew": "again, start over",
+    "behind": "after; ahead, for those that come before",
+    "careful": "what is true then",
+    "fitting": "consistency, matching",
+    "garbage": "gc, garbage collection",
+    "give_back": "release",
+    "handles": "file descriptors",
+    "hang_up": "sighup, drop connection",
+    "hurried": "what is true then",
+    "is_whole": "is_complete",
+    "misses": "missed callbacks",
+    "nobody": "without, no",
+    "obstacle": "problem",
+    "obstacles": "problems of a path",
+    "patience": "linger",
+    "patient": "may_linger",
+    "scene": "scenario",
+    "shared_values": "interning",
+    "somebody": "people",
+    "stage": "step, fixture",
+    "story": "scenario, recorded history",
+    "theatre": "fixture",
+    "traces": "leftover files",
+    "trial": "check, probe",
+    "whoever": "holder, owner, caller",
+    "written_rows": "expected rows",
+}
+FORMER_WORDS |= SECOND_DIALECT
+
 # Room or module, and the former word that is ordinary English or the right word there.
 EXCEPTIONS = {
+    ("alerting", "stage"): "the field `stage` of a step of an explanation",
+    ("model", "garbage"): "garbage collection",
     ("sandbox", "fault"): "what the sandbox injects",
     ("sandbox", "faults"): "what the sandbox injects",
     ("sandbox", "wrong"): "a value that is not right, as `_wrong_type`",
     ("alerting", "seen"): "the mark `over_when_seen` of an alert",
     ("cli", "faults"): "the command `sandbox` lists what the sandbox injects",
+}
+
+# Folders whose files are named like what the folder has one for each of: it settles the name.
+NAMED_BY_FOLDER = (
+    "monitor/bus/postgres",  # a part of a store
+    "monitor/bus/sqlite",
+    "monitor/cli",  # a command, or what `doctor` checks
+    "monitor/outputs/alertmanager",  # a part of an output
+    "monitor/outputs/file",
+    "monitor/outputs/mqtt",
+    "monitor/outputs/webhook",
+    "monitor/polling/inventory",  # what is polled
+    "monitor/sandbox",  # the workspace, which has runs, schedules and errors of its own
+    "monitor/web/api",  # a route
+    "monitor/web/views",  # what is shown
+)
+# File names that stand twice elsewhere, and why.
+FILES_TWICE = {
+    "live_state": "its types in model, what holds them in tracking",
+    "settings": "of each room",
 }
 
 # A docstring of a module does not begin with one of these.
@@ -114,6 +167,16 @@ QUESTION_WORDS = frozenset(
 # Words that have no place in the documents either, whatever the sentence.
 FORMER_PROSE = re.compile(
     r"\b(hears?|heard|judged?|judges|sightings?|tell|tells|telling|told|verdicts?|way out)\b",
+    re.IGNORECASE,
+)
+
+
+# Of the second dialect, in code as well; "behind" is right for a proxy, a lag and what is left.
+SECOND_PROSE = re.compile(r"\b(anew|behind|for ever|in front of|whoever)\b", re.IGNORECASE)
+RIGHT_PROSE = re.compile(
+    r"\b(always|are|be|been|falls?|far|files|furthest|is|lags?|left|little|nothing|stays|was|were)"
+    r" behind\b|\bbehind,? (a|the|them|two|trusted)?($| ?(reverse )?prox)"
+    r"|\"behind\"|behind the newest event",
     re.IGNORECASE,
 )
 
@@ -144,7 +207,7 @@ def former_words(name: str) -> list[str]:
 class Names(NamedTuple):
     """Names in a file, each with its line: what it defines, public classes, and variables."""
 
-    defined: list[tuple[int, str]]  # the module itself, its classes and its functions
+    defined: list[tuple[int, str]]  # the module itself, its classes, functions and constants
     classes: list[tuple[int, str]]
     variables: list[tuple[int, str]]  # loop variables and parameters
 
@@ -152,7 +215,14 @@ class Names(NamedTuple):
 @cache
 def names_in(path: Path) -> Names:
     names = Names([(1, path.parent.name if path.stem == "__init__" else path.stem)], [], [])
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign):
+            stored = (name for name in ast.walk(statement) if isinstance(name, ast.Name))
+            names.defined.extend(
+                (name.lineno, name.id) for name in stored if isinstance(name.ctx, ast.Store)
+            )
+    for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             names.defined.append((node.lineno, node.name))
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
@@ -170,7 +240,7 @@ def place(path: Path, line: int) -> str:
 
 
 def dialect() -> list[str]:
-    """Return a line for each name of a module, class or function that has a former word."""
+    """Return a line for each module, class, function or constant with a former word."""
     return [
         f"{place(path, line)}: {name}: {word} is now: {FORMER_WORDS[word]}"
         for path in python_files("monitor")
@@ -188,6 +258,15 @@ def nameless() -> list[str]:
         if re.search(r"\bone\b", path.read_text())
         for line, name in names_in(path).variables
         if name == "one"
+    ]
+
+
+def second_prose(path: Path) -> list[str]:
+    """Return a line for each line of a file with a word of the second dialect."""
+    return [
+        f"{place(path, number)}: {word}: {line.strip()}"
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        for word in SECOND_PROSE.findall(RIGHT_PROSE.sub("", line))
     ]
 
 
@@ -225,9 +304,29 @@ def test_a_module_says_what_it_is() -> None:
     assert questions() == []
 
 
+def test_docstrings_and_comments_are_written_in_the_fields_words() -> None:
+    """Order in a log or queue is after and before; a holder, owner or caller is called so."""
+    assert [line for path in python_files("monitor") for line in second_prose(path)] == []
+
+
 def test_a_public_class_name_is_unique() -> None:
     """Whoever reads a class name in the daemon, or searches for it, finds one class."""
     assert repeated_classes() == []
+
+
+def repeated_files() -> dict[str, list[str]]:
+    """Return the names that several files have, with their places."""
+    places = defaultdict(list)
+    for path in python_files("monitor"):
+        is_settled = any(path.is_relative_to(TREE / folder) for folder in NAMED_BY_FOLDER)
+        if not is_settled and not path.stem.startswith("__"):
+            places[path.stem].append(str(path.relative_to(TREE)))
+    return {name: where for name, where in places.items() if len(where) > 1}
+
+
+def test_a_file_name_is_unique_where_its_folder_does_not_settle_it() -> None:
+    """A file that is named in a trace or a message is found by its name alone."""
+    assert repeated_files().keys() == FILES_TWICE.keys()
 
 
 def test_every_exception_is_still_needed() -> None:
@@ -262,3 +361,4 @@ def test_documents_are_written_in_the_fields_words(path: Path) -> None:
     """No sentence of a document uses a former word; code in it may."""
     text = re.sub(r"```.*?```|`[^`\n]*`", "", path.read_text(), flags=re.DOTALL)
     assert FORMER_PROSE.findall(text) == []
+    assert second_prose(path) == []

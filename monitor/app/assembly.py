@@ -16,7 +16,7 @@ from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.settings import CallbackSettings
 from monitor.config import Configuration, WorkspaceConfiguration, config_hash
 from monitor.model.clock import Clock
-from monitor.outputs.metrics.assembly import DaemonMetrics
+from monitor.outputs.metrics.daemon_metrics import DaemonMetrics
 from monitor.supervisor import Supervisor
 from monitor.web.daemon_status import DaemonStatus, ReadDaemonStatus
 from monitor.web.health import ClusterProblems

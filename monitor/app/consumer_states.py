@@ -24,15 +24,15 @@ from monitor.alerting.alerts.pending_step import (
     TransitionCount,
 )
 from monitor.alerting.engine.commit import CONSUMER as ALERTING
-from monitor.callbacks.misses import MissWatch
+from monitor.callbacks.missed_callbacks import MissedCallbackWatch
 from monitor.model.alerts import BRIDGE
 from monitor.model.runs import RunKey
 from monitor.outputs.metrics.consumer import CONSUMER as METRICS
-from monitor.outputs.metrics.rows import AwaitedDurations
+from monitor.outputs.metrics.counter_rows import AwaitedDurations
 
 _AWAITED = AwaitedDurations().key
 _RETAINED = "retained:"
-_MISSES = MissWatch.consumer("")
+_CONSUMER_PREFIX = MissedCallbackWatch.consumer("")
 # The words of an alerting key before the workspace.
 _WORDS_BEFORE = {FIRST: 1, LEARNED: 1, MEMORY: 2}
 _OF_THE_DAEMON = re.compile(r"(?:.*/)?bridge/[^/]+/(?:[^/]+|alert/[^/]+/[^/]+/state)")
@@ -67,7 +67,11 @@ class WorkspaceStates:
         self._workspaces_of_alerts: dict[str, str] = {}
 
     def workspace_of(self, consumer: str) -> str | None:
-        return consumer.removeprefix(_MISSES) if consumer.startswith(_MISSES) else None
+        return (
+            consumer.removeprefix(_CONSUMER_PREFIX)
+            if consumer.startswith(_CONSUMER_PREFIX)
+            else None
+        )
 
     def learn(self, alert: str, workspace: str) -> None:
         self._workspaces_of_alerts[alert] = workspace

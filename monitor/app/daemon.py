@@ -26,7 +26,7 @@ from monitor.config import Configuration, config_hash
 from monitor.model.clock import Clock, WatchedClock
 from monitor.model.errors import BusError
 from monitor.model.secrets import RegisterSecrets, not_logged
-from monitor.outputs.metrics.assembly import DaemonMetrics
+from monitor.outputs.metrics.daemon_metrics import DaemonMetrics
 from monitor.supervisor import Supervisor
 from monitor.web.server import Server
 from monitor.web.shown_live_state import ShownLiveState

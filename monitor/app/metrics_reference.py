@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
 
 from monitor.app.daemon import Addresses, Daemon
-from monitor.bus.postgres.metrics import LeaseMetrics, fenced_writes
+from monitor.bus.postgres.postgres_metrics import LeaseMetrics, fenced_writes
 from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import ListenerSettings
 from monitor.config import Configuration, WorkspaceConfiguration
@@ -27,7 +27,7 @@ from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
 
-_NOBODY = "127.0.0.1:9"  # where nothing listens; nothing is asked before the daemon is stopped
+_NO_LISTENER = "127.0.0.1:9"  # where nothing listens; nothing is asked before the daemon is stopped
 _INTRODUCTION = """\
 # Metrics
 
@@ -104,11 +104,13 @@ def metrics_reference(entries: list[MetricEntry]) -> str:
 
 def _configuration(folder: Path) -> Configuration:
     workspace = WorkspaceConfiguration(
-        workspace=WorkspaceSettings(name="reference", url=f"http://{_NOBODY}", token=Secret("none"))
+        workspace=WorkspaceSettings(
+            name="reference", url=f"http://{_NO_LISTENER}", token=Secret("none")
+        )
     )
     return Configuration(
         workspaces=(workspace,),
-        outputs={"mqtt": MqttSettings(url=f"mqtt://{_NOBODY}")},
+        outputs={"mqtt": MqttSettings(url=f"mqtt://{_NO_LISTENER}")},
         server=ServerSettings(listen="127.0.0.1:0"),
         callbacks=ListenerSettings(listen="127.0.0.1:0"),
         storage=StorageSettings(url=f"sqlite://{folder}/state.db"),

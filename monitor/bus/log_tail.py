@@ -16,10 +16,10 @@ class LogTail:
 
     def __init__(self, newest: int) -> None:
         self._newest = newest
-        self._before = newest  # the position in front of the first event in memory
+        self._before = newest  # the position before the first event in memory
         self._events: list[Recorded] = []
         self._is_over = False
-        self._waits: dict[asyncio.Future[bool], int] = {}  # each with the position it waits behind
+        self._waits: dict[asyncio.Future[bool], int] = {}  # each with its position
 
     @property
     def is_over(self) -> bool:
@@ -54,8 +54,8 @@ class LogTail:
         self._events.clear()
         self._before = self._newest
 
-    def behind(self, position: int, *, limit: int) -> tuple[Recorded, ...] | None:
-        """Return at most ``limit`` events behind it; None where only the file has them."""
+    def after(self, position: int, *, limit: int) -> tuple[Recorded, ...] | None:
+        """Return at most ``limit`` events after it; None where only the file has them."""
         if position < self._before or self._is_over:
             return None
         # Positions have no holes, so the place in the list is a difference.
@@ -68,7 +68,7 @@ class LogTail:
         A cancelled call leaves nothing behind.
         """
         if self._newest > position or self._is_over:
-            # Whoever waits in a loop lets others run, a signal to stop included.
+            # Waiting in a loop lets others run, a signal to stop included.
             await asyncio.sleep(0)
             return True
         loop = asyncio.get_running_loop()

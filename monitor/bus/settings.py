@@ -72,7 +72,7 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
             "Default: dataprep-monitor/state.db in $XDG_STATE_HOME or, without that, in "
             "~/.local/state; for a user without a home /var/lib/dataprep-monitor/state.db. "
             "Or postgresql://USER@HOST:PORT,HOST:PORT/DATABASE, of which the primary is found; "
-            "behind a ? sslmode, sslrootcert, sslcert, sslkey, passfile and application_name, as "
+            "after a ? sslmode, sslrootcert, sslcert, sslkey, passfile and application_name, as "
             "libpq has them.",
             _DEFAULT_URL,
             _url,

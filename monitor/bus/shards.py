@@ -1,9 +1,9 @@
 """The contract of a store of shards: their holders, and what every daemon may do with all of them.
 
 A shard is a named group of workspaces with a log, consumers and alerts of its own. At any time at
-most one daemon holds it, by a lease that it renews; whoever has lost the lease stores nothing any
-more, because every transaction checks it. A file is a store with one shard, held by the file's
-lock.
+most one daemon holds it, by a lease that it renews; a daemon that has lost the lease stores
+nothing any more, because every transaction checks it. A file is a store with one shard, held by the
+file's lock.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ShardDefinition(Struct, frozen=True, kw_only=True):
 
 
 class Instruction(Struct, frozen=True, kw_only=True):
-    """What a daemon asks of whoever holds a shard then. ``id`` is the store's."""
+    """What a daemon asks of the holder of a shard then. ``id`` is the store's."""
 
     id: int
     kind: str
@@ -68,7 +68,7 @@ class ShardInstructions(Protocol):
         """Return the oldest instruction without an outcome, once there is one."""
 
     async def finish(self, instruction_id: int, outcome: bytes, *, timeout_seconds: float) -> None:
-        """Return once the outcome is durable; whoever has asked may read it for a day."""
+        """Return once the outcome is durable; the daemon that asked may read it for a day."""
 
 
 class ShardGranted(Struct, frozen=True, kw_only=True):
@@ -147,7 +147,7 @@ class ShardsElsewhere(Protocol):
     """Reads, and asks, shards that other daemons hold. May raise `BusUnavailableError`."""
 
     async def stored_shards(self, shards: Collection[str]) -> dict[str, StoredShard]:
-        """Return what reads each of these shards, whoever holds it; an unknown one is absent."""
+        """Return what reads each of these shards, held anywhere; an unknown one is absent."""
 
     async def state_entries_of(
         self, workspaces: Collection[str], topics: Collection[str]
@@ -163,7 +163,7 @@ class ShardsElsewhere(Protocol):
         """Return by shard what the consumer's steps have stored; nothing stored is absent."""
 
     async def instruct(self, shard: str, kind: str, body: bytes, *, timeout_seconds: float) -> int:
-        """Return the id of a durable instruction; whoever holds the shard then executes it.
+        """Return the id of a durable instruction; the shard's holder then executes it.
 
         Raises:
             ConfigurationError: too many wait in that shard already.
@@ -200,11 +200,11 @@ class ShardStore(Protocol):
 
     @property
     def stored_runs(self) -> StoredRuns:
-        """Reads the runs of all shards, whoever holds them."""
+        """Reads the runs of all shards, whichever daemons hold them."""
 
     @property
     def log(self) -> StoredLog:
-        """Reads the events of all shards, whoever holds them."""
+        """Reads the events of all shards, whichever daemons hold them."""
 
     @property
     def elsewhere(self) -> ShardsElsewhere | None:
@@ -231,7 +231,7 @@ class ShardStore(Protocol):
         """Close the shard's bus and let others have the shard at once."""
 
     async def give_up(self, shard: str, cause: BaseException) -> None:
-        """Close the bus of a shard whose parts have failed; another daemon, or this, begins anew.
+        """Close the bus of a shard whose parts have failed; this daemon or another starts it.
 
         Raises:
             BaseException: ``cause``, where nobody else could have it.

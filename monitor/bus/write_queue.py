@@ -2,7 +2,7 @@
 
 A write goes queued -> claimed -> answered. Until it is claimed its caller may withdraw it and
 nothing of it is kept; once claimed it is awaited to its end. The queue belongs to the event loop. A
-group belongs to whoever writes it, which may be a thread, and only ``is_claimed`` and
+group belongs to its writer, which may be a thread, and only ``is_claimed`` and
 ``is_withdrawn`` are touched by both.
 """
 
@@ -31,7 +31,7 @@ class WriteJob(Generic[T]):
     """One write whose caller waits. ``work`` says what is to be done with all that is ``given``."""
 
     __slots__ = (
-        *("answer", "error", "expires_at", "given", "is_claimed", "is_late", "is_patient"),
+        *("answer", "error", "expires_at", "given", "is_claimed", "is_late", "may_linger"),
         *("is_probe", "is_withdrawn", "result", "timeout_seconds", "work"),
     )
 
@@ -39,7 +39,7 @@ class WriteJob(Generic[T]):
         self.work = work
         self.given = given
         self.is_probe = is_probe
-        self.is_patient = False  # it causes no transaction, and goes with the next one
+        self.may_linger = False  # it causes no transaction, and goes with the next one
         self.answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.expires_at = math.inf  # by the loop's clock
         self.timeout_seconds = math.inf
@@ -88,11 +88,11 @@ class WriteQueue:
         self._idle.set()
 
     async def write(
-        self, job: WriteJob[T], *, timeout_seconds: float, patience_seconds: float = 0.0
+        self, job: WriteJob[T], *, timeout_seconds: float, linger_seconds: float = 0.0
     ) -> T:
         """Queue the job and return its result.
 
-        With ``patience_seconds`` it goes with the next one that has none, and by itself only after
+        With ``linger_seconds`` it goes with the next one that has none, and by itself only after
         that time; the time-out begins only then.
 
         Raises:
@@ -102,23 +102,23 @@ class WriteQueue:
             full = f"{self._bound} writes are waiting already"
             self._failures.refused(full)
             raise BusUnavailableError(full)
-        job.is_patient = patience_seconds > 0
+        job.may_linger = linger_seconds > 0
         job.timeout_seconds = timeout_seconds
-        job.expires_at = self._loop.time() + patience_seconds + timeout_seconds
+        job.expires_at = self._loop.time() + linger_seconds + timeout_seconds
         self._queue.append(job)
         self._schedule()
         self._expire_from(job.expires_at)
-        patience = None
-        if job.is_patient:
-            patience = self._loop.call_later(patience_seconds, self._end_patience, (job,))
+        linger = None
+        if job.may_linger:
+            linger = self._loop.call_later(linger_seconds, self._end_linger, (job,))
         try:
             return await job.answer
         except asyncio.CancelledError:
             self._withdraw(job)
             raise
         finally:
-            if patience is not None:
-                patience.cancel()
+            if linger is not None:
+                linger.cancel()
 
     def claim(self, group: WriteGroup) -> WriteGroup:
         """Return the jobs that still have a caller; from now on none of them is withdrawn."""
@@ -168,7 +168,7 @@ class WriteQueue:
 
     async def drain(self) -> None:
         """Return when nothing waits any more; those that could wait longer go at once."""
-        self._end_patience(self._queue)
+        self._end_linger(self._queue)
         await self._idle.wait()
 
     def stop_timer(self) -> None:
@@ -177,7 +177,7 @@ class WriteQueue:
             self._expiry = None
 
     def _schedule(self) -> None:
-        if self._is_scheduled or all(job.is_patient for job in self._queue):
+        if self._is_scheduled or all(job.may_linger for job in self._queue):
             return
         self._is_scheduled = True
         self._idle.clear()
@@ -188,9 +188,9 @@ class WriteQueue:
         self.group, self._queue = self._queue, []
         self._on_group(self.group)
 
-    def _end_patience(self, jobs: Iterable[WriteJob[Any]]) -> None:
+    def _end_linger(self, jobs: Iterable[WriteJob[Any]]) -> None:
         for job in jobs:
-            job.is_patient = False
+            job.may_linger = False
         self._schedule()
 
     def _withdraw(self, job: WriteJob[Any]) -> bool:

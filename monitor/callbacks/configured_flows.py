@@ -36,7 +36,7 @@ class ConfiguredFlows:
         """True where the settings say how the workspace reaches us."""
         return self._settings.public_url is not None and self._settings.secret is not None
 
-    def obstacle(self) -> WorkspaceError | None:
+    def unavailable(self) -> WorkspaceError | None:
         """Return why no task can be made or removed at all; None where work can begin."""
         status = self._live_state.workspaces[self._workspace]
         if status.edition is None:

@@ -84,7 +84,7 @@ class InboxReader:
         self._gather_seconds = gather_seconds
         self._batches = batches
         self._room = asyncio.Semaphore(batches)
-        self._newest: asyncio.Task[None] | None = None  # batch; the next one is observed behind it
+        self._newest: asyncio.Task[None] | None = None  # batch; the next one is observed after it
         self._kept_waiting: Counter[RunKey] = Counter()  # runs with a callback that waits
         self._arrived = asyncio.Event()
         self._read_until = 0
@@ -162,18 +162,18 @@ class InboxReader:
                 return
             self._read_until = arrivals.until
             if self._batches == 1:  # what arrives during its commit is the next batch
-                await self._take_behind(None, callbacks)
+                await self._take_after(None, callbacks)
                 continue
             self._newest = group.create_task(
-                self._take_behind(self._newest, callbacks),
-                name=f"inbox {self._workspace}: batch behind {self._read_until}",
+                self._take_after(self._newest, callbacks),
+                name=f"inbox {self._workspace}: batch after {self._read_until}",
             )
             await self._clock.sleep(self._gather_seconds)
 
-    async def _take_behind(
+    async def _take_after(
         self, before: asyncio.Task[None] | None, callbacks: Sequence[StoredCallback]
     ) -> None:
-        """Take what need not wait at once, and the failures behind those of the batch before."""
+        """Take what need not wait at once, and the failures after those of the batch before."""
         runs: Counter[RunKey] = Counter()
         try:
             prompt, waiting = await self._parted(callbacks)
@@ -254,11 +254,11 @@ class InboxReader:
             if waiting_id in self._waiting
         ]
         try:
-            prompt, behind = await self._parted(waiting)
+            prompt, later = await self._parted(waiting)
             if prompt:
                 await self._observe_waiting(prompt, observations_of(prompt))
-            if behind:
-                await self._observe_waiting(behind, await self._completed(behind), has_waited=True)
+            if later:
+                await self._observe_waiting(later, await self._completed(later), has_waited=True)
         except BusUnavailableError:
             for callback in waiting:
                 self._retries.put(callback.id, self._clock.monotonic())
@@ -355,7 +355,7 @@ class InboxReader:
     def _is_hopeless(self, waiting: _Waiting, wait_seconds: float) -> bool:
         """True where the next attempt would come too late.
 
-        Before retention drops the callback from the store: whoever drops it counts it.
+        Before retention drops the callback from the store: retention counts it then.
         """
         waited_seconds = self._clock.monotonic() - waiting.since
         return waited_seconds + wait_seconds > self._settings.give_up_seconds

@@ -120,7 +120,7 @@ class CallbackIntake:
         for arrival, (_, received) in zip(batch, observed, strict=True):
             if not arrival.answer.done():
                 arrival.answer.set_result(received)
-        # Behind the answers and the events, which others wait for.
+        # After the answers and the events, which others wait for.
         asyncio.get_running_loop().call_soon(self._follow_up, batch, [done for done, _ in observed])
 
     def _follow_up(self, batch: Sequence[_Arrival], outcomes: Sequence[ObservationOutcome]) -> None:

@@ -13,7 +13,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from monitor.bus.contract import Received, StoredCallback
-from monitor.callbacks import bodies, signature
+from monitor.callbacks import bodies, callback_signature
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings, SignatureMode
 from monitor.listening.credentials import InvalidCredentials
 from monitor.listening.http_listener import STOP_SECONDS, HttpListener, source_of
@@ -39,13 +39,13 @@ OUTCOMES = (
 )
 _JSON = "application/json"
 _READABLE = (_JSON, "text/plain", "application/x-www-form-urlencoded")
-# The secret stands in a header or, for tasks made by hand, behind the workspace.
+# The secret stands in a header or, for tasks made by hand, after the workspace.
 _PATH = re.compile(r"/hooks/([^/]+)(?:/([^/]+))?", re.DOTALL)
 _DURATIONS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _WARN_AGAIN_SECONDS = 60.0
 _REASONS = (RefusalReason.TOO_MANY_CONNECTIONS, RefusalReason.WRONG_CREDENTIALS)
 # Compared with when there is nothing to compare with, so that a miss takes the time of a hit.
-_NOBODY = Secret("\0 no callback carries this")
+_NEVER_GIVEN = Secret("\0 no callback carries this")
 
 
 class Receive(Protocol):
@@ -72,14 +72,14 @@ class _Entrance(NamedTuple):
     """What a callback of one workspace is checked against."""
 
     settings: CallbackSettings
-    signatures: signature.Verifier | None  # None: not checked
+    signatures: callback_signature.Verifier | None  # None: not checked
 
     @classmethod
     def of(cls, settings: CallbackSettings) -> Self:
         key = settings.signing_secret
         if key is None or settings.signature is SignatureMode.OFF:
             return cls(settings, None)
-        return cls(settings, signature.Verifier(key))
+        return cls(settings, callback_signature.Verifier(key))
 
 
 class CallbackListener:
@@ -198,7 +198,7 @@ class CallbackListener:
     def _admit(self, name: str, given: str, request: web.BaseRequest) -> _Entrance:
         entrance = self._entrances.get(name)
         secret = entrance.settings.secret if entrance is not None else None
-        is_right = (secret or _NOBODY).matches(given)
+        is_right = (secret or _NEVER_GIVEN).matches(given)
         is_callback = request.method == hdrs.METH_POST
         if entrance is None or secret is None or not is_right or not is_callback:
             raise _Refusal("wrong_secret", 404)
@@ -229,7 +229,7 @@ class CallbackListener:
     ) -> None:
         if entrance.signatures is None:
             return
-        header = request.headers.get(signature.HEADER)
+        header = request.headers.get(callback_signature.HEADER)
         if entrance.signatures.accepts(header, body, now=self._clock.now()):
             return
         if entrance.settings.signature is SignatureMode.REQUIRE:

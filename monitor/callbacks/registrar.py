@@ -1,7 +1,7 @@
 """Keeps one webhook task of ours at every flow that should have one, and none elsewhere.
 
 Two callers meet here: the task of `run`, which works on one flow at a time, and the commands
-`sync` and `delete`. Timers, statuses, failures and ``_removed`` are changed only by whoever holds
+`sync` and `delete`. Timers, statuses, failures and ``_removed`` are changed only by the holder of
 ``_working``. `sync` releases the lock between two flows, so `run` may finish a flow first; the
 timer of each flow says whether there is still something to do. The id of a task is durable once
 made, so a cancelled call leaves at most a task that the next one adopts.
@@ -16,8 +16,8 @@ import structlog
 
 from monitor.bus.contract import EventBus
 from monitor.callbacks.configured_flows import ConfiguredFlows
+from monitor.callbacks.listener_reachability import ReachabilityTest
 from monitor.callbacks.own_tasks import OwnTask
-from monitor.callbacks.reachability import ReachabilityTest
 from monitor.callbacks.settings import CallbackSettings
 from monitor.callbacks.task_maintenance import TASKS_PER_FLOW, TaskMaintenance
 from monitor.callbacks.task_statuses import TaskStatuses, WebhookTaskStatus
@@ -41,7 +41,7 @@ from monitor.workspace.payloads import WebhookTest
 log = structlog.get_logger()
 
 # Short, because runs that start before their flow has a task cannot call back; it costs no request.
-_OBSTACLE_TICK_SECONDS = 1.0
+_UNAVAILABLE_TICK_SECONDS = 1.0
 _TICK_SECONDS = 5.0
 # Verifying all tasks again and again must leave most of the budget to others.
 _VERIFY_GAP_SECONDS = 2.0
@@ -84,7 +84,7 @@ class Registrar:
         self._statuses = TaskStatuses(client.name)
         self._failures: Counter[str] = Counter()
         self._pauses = 0
-        self._is_obstacle_logged = False
+        self._is_unavailable_logged = False
         self._removed: set[str] = set()  # flows whose task the operator removed
         self._working = Lock()
 
@@ -122,9 +122,9 @@ class Registrar:
     async def work_on_next(self) -> float:
         """Work on the one flow that is due longest; return the seconds until the next may be."""
         async with self._working:
-            if (obstacle := self._configured.obstacle()) is not None:
-                self._log_obstacle(obstacle)
-                return _OBSTACLE_TICK_SECONDS
+            if (unavailable := self._configured.unavailable()) is not None:
+                self._log_unavailable(unavailable)
+                return _UNAVAILABLE_TICK_SECONDS
             await self._schedule_flows()
             now = self._clock.monotonic()
             due = self._timers.take(now, limit=1)
@@ -162,8 +162,8 @@ class Registrar:
         """
         began = self._clock.monotonic()
         async with self._working:
-            if (obstacle := self._configured.obstacle()) is not None:
-                raise obstacle
+            if (unavailable := self._configured.unavailable()) is not None:
+                raise unavailable
             self._removed -= self._removed if flow_id is None else {flow_id}
             await self._schedule_flows()
             self._reachability.try_again()
@@ -195,11 +195,11 @@ class Registrar:
             self._publish()
         return self.task_statuses()
 
-    def _log_obstacle(self, obstacle: WorkspaceError) -> None:
-        if isinstance(obstacle, NotAvailableError) and not self._is_obstacle_logged:
-            self._is_obstacle_logged = True
+    def _log_unavailable(self, unavailable: WorkspaceError) -> None:
+        if isinstance(unavailable, NotAvailableError) and not self._is_unavailable_logged:
+            self._is_unavailable_logged = True
             log.warning(
-                "webhook tasks unavailable", workspace=self._workspace, reason=str(obstacle)
+                "webhook tasks unavailable", workspace=self._workspace, reason=str(unavailable)
             )
 
     async def _schedule_flows(self) -> None:

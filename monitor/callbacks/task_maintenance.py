@@ -147,7 +147,7 @@ class TaskMaintenance:
             priority=Priority.SCHEDULES,
             wait_seconds=_BUDGET_WAIT_SECONDS,
         )
-        # Taken behind the answer: only runs created from here on must call back.
+        # Taken after the answer: only runs created from here on must call back.
         return await self._remember(flow_id, task_id, self._now() + _RESOLUTION)
 
     async def _remember(self, flow_id: str, task_id: str, created_at: datetime) -> OwnTask:

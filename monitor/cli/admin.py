@@ -81,7 +81,7 @@ class AdminClient:
         return self._request("DELETE", path)
 
     def events(self, after: int | str | None, only: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-        """Yield events as they are recorded, behind a position or from now on.
+        """Yield events as they are recorded, after a position or from now on.
 
         ``only`` are filters. A daemon that knows none of them yields all.
 

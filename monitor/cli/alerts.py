@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from monitor.cli import FILE_VARIABLE, completers, daemon_client, lazy, times
+from monitor.cli import FILE_VARIABLE, completers, daemon_client, lazy, time_options
 from monitor.cli.options import (
     CONFIG_FILE,
     DaemonOptions,
@@ -111,7 +111,7 @@ def alerts(
 
     ``alerts backtest --since 30d -c new.toml`` evaluates the rules of another file on the recorded
     events and shows which alerts would have fired, beside those that really fired. Limits are
-    learned anew from the first of these events, and schedules are taken as they stand today. What
+    learned again from the first of these events, and schedules are taken as they stand today. What
     depends on something that no event holds is undecided, with what that is.
     """
     if action == "backtest":
@@ -122,7 +122,7 @@ def alerts(
     if running is not None:
         raise typer.BadParameter("--daemon belongs to backtest")
     filters = {"rule": rule, "workspace": workspace, "severity": severity, "pipeline": pipeline}
-    begin = None if since is None else times.since(since).isoformat()
+    begin = None if since is None else time_options.since(since).isoformat()
     chosen = state or (AlertFilter.OPEN if begin is None else AlertFilter.ALL)
     query = {**filters, "state": None if chosen is AlertFilter.ALL else chosen, "since": begin}
     _list(daemon, query, limit=limit, form=output.form)
@@ -181,7 +181,7 @@ def _quiet(row: dict[str, Any], *, is_wide: bool) -> list[str]:
         if not is_wide and cause.get("silence_id"):
             quiet.append(f"silence {cause['silence_id']}")
         elif not is_wide and cause.get("fingerprint"):
-            quiet.append(f"behind alert {cause['fingerprint']}")
+            quiet.append(f"waits for alert {cause['fingerprint']}")
         else:
             quiet.append("mute time" if not is_wide else cause["words"])
     if row.get("unnotified") and not quiet:

@@ -22,7 +22,7 @@ from monitor.alerting.backtest.replay import PartOfPlan, Parts
 from monitor.alerting.backtest.rule_comparison import BacktestFiring, RuleComparison
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Recorded
-from monitor.cli import times
+from monitor.cli import time_options
 from monitor.cli.admin import AdminClient
 from monitor.cli.daemon_address import DaemonAddress
 from monitor.cli.row_layout import OutputForm
@@ -62,7 +62,7 @@ def backtest(config: Path, *, daemon: DaemonAddress, since: str, form: OutputFor
     """
     logs.configure(level="error")  # the private engine logs about the past
     settings = parse_configuration(read_toml(config), os.environ, locations=_Unread()).alerting
-    rows = asyncio.run(_compare(settings, daemon, times.since(since)))
+    rows = asyncio.run(_compare(settings, daemon, time_options.since(since)))
     if form is OutputForm.JSON:
         print_json(rows)
         return
@@ -129,7 +129,7 @@ async def _compare(
             sys.stderr.write(f"the log begins at {_utc(start)}: nothing before is evaluated\n")
         if learning := learning_rules(settings):
             sys.stderr.write(
-                f"{', '.join(learning)}: limits are learned anew from the first of these events, "
+                f"{', '.join(learning)}: limits are learned again from the first of these events, "
                 "so a pipeline's first runs are not evaluated\n"
             )
         rows = await run_backtest(

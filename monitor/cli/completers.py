@@ -15,7 +15,7 @@ from monitor.cli import lazy
 from monitor.model.runs import PipelineKind, RunKind
 
 # A value and what it is; bash shows the values only.
-Offer = tuple[str, str]
+Completion = tuple[str, str]
 
 
 def workspaces(ctx: typer.Context) -> list[str]:
@@ -23,8 +23,8 @@ def workspaces(ctx: typer.Context) -> list[str]:
     return _names(ctx, "workspaces")
 
 
-def faults(incomplete: str) -> list[Offer]:
-    """Offer the sandbox's faults, also behind others that are already typed."""
+def faults(incomplete: str) -> list[Completion]:
+    """Offer the sandbox's faults, also after others that are already typed."""
     before, comma, _ = incomplete.rpartition(",")
     return [
         (f"{before}{comma}{fault.name}", fault.description) for fault in lazy.sandbox_faults.table()
@@ -95,5 +95,5 @@ def _names(ctx: typer.Context, section: str) -> list[str]:
 
 def typed_words(ctx: typer.Context) -> list[str]:
     """Return the arguments before the half typed one."""
-    # Behind an option that waits for its value the library has not named the words yet.
+    # After an option that waits for its value the library has not named the words yet.
     return list(ctx.params.get("words") or ctx.args)

@@ -10,9 +10,9 @@ import msgspec
 
 from monitor.app.hosted.outputs import find_path_problems
 from monitor.bus.postgres_address import PostgresAddress
-from monitor.cli.database_trial import UNREACHABLE, check_database
+from monitor.cli.database_check import UNREACHABLE, check_database
 from monitor.cli.settings_files import validate_file
-from monitor.cli.store_trial import StoreObstacle, as_problem, try_store
+from monitor.cli.store_access import StoreProblem, as_problem, check_store_access
 from monitor.cli.tables import print_json
 from monitor.config import Configuration, Problem, ValidationResult, config_hash
 from monitor.config.problems import without_credentials
@@ -45,9 +45,9 @@ def _with_store(result: ValidationResult) -> ValidationResult:
     if (address := storage.postgres) is not None:
         problems, doubts = _of_database(result.configuration, address)
     else:
-        trial = try_store(storage.url)
-        problems = [] if trial.obstacle is None else [as_problem(storage.url, trial.obstacle)]
-        doubts = [as_problem(storage.url, doubt) for doubt in trial.doubts]
+        checked = check_store_access(storage.url)
+        problems = [] if checked.problem is None else [as_problem(storage.url, checked.problem)]
+        doubts = [as_problem(storage.url, doubt) for doubt in checked.doubts]
     warnings = (*result.warnings, *doubts)
     if not problems:
         return msgspec.structs.replace(result, warnings=warnings)
@@ -62,11 +62,11 @@ def _of_database(
     doubts: list[Problem] = []
     url = configuration.storage.url
     for line in asyncio.run(check_database(configuration, address)):
-        obstacle = StoreObstacle(found=line.found, hint=line.hint or "")
+        problem = StoreProblem(found=line.found, hint=line.hint or "")
         if line.outcome is CheckOutcome.FAILED and line.hint != UNREACHABLE:
-            problems.append(as_problem(url, obstacle))
+            problems.append(as_problem(url, problem))
         elif line.outcome is not CheckOutcome.OK:
-            doubts.append(as_problem(url, obstacle))
+            doubts.append(as_problem(url, problem))
     return problems, doubts
 
 

@@ -71,7 +71,7 @@ def _url(text: str, problems: list[str]) -> str:
     """Return the URL that the paths of requests are added to."""
     parts = split_web_url(text)
     if parts is None:
-        shown = text.rpartition("@")[2][:60]  # in front of it may stand a password
+        shown = text.rpartition("@")[2][:60]  # before it may stand a password
         problems.append(
             f"--url: {shown!r} is no http or https URL; write one as https://monitor.example.com"
         )

@@ -16,13 +16,13 @@ from monitor.app.daemon import Addresses, Daemon
 from monitor.app.tasks import Run
 from monitor.cli.event_loop import loop_factory
 from monitor.cli.first_contact import log_addresses, log_first_contacts
-from monitor.cli.garbage import exempt_what_lasts, search_often
-from monitor.cli.hang_up import HangUpReload, following
+from monitor.cli.gc_tuning import exempt_what_lasts, search_often
 from monitor.cli.service_manager import ServiceManager
 from monitor.cli.settings_files import load
+from monitor.cli.sighup import SighupReload, following
 from monitor.cli.start_failures import address_problems, open_store
 from monitor.config import Configuration
-from monitor.listening.handles import raise_handle_limit
+from monitor.listening.file_descriptors import raise_descriptor_limit
 from monitor.logs import Redactor
 from monitor.model.clock import SystemClock
 from monitor.model.errors import AddressError, ConfigurationError
@@ -43,7 +43,7 @@ def run(config: Path) -> None:
         form=configuration.log.form,
         secrets=configuration.secrets(),
     )
-    raise_handle_limit()
+    raise_descriptor_limit()
     # A thread renders a metrics page for some 25 ms, and a commit gives up the interpreter at
     # every statement: with Python's own 5 ms each of these turns would delay a callback.
     sys.setswitchinterval(_SWITCH_SECONDS)
@@ -80,13 +80,13 @@ async def _serve(path: Path, configuration: Configuration, redactor: Redactor) -
         logs.configure(level=log.level, form=log.form, redactor=redactor)
         name_slow_steps(loop, is_on=log.slow_steps)
 
-    hang_up = HangUpReload(
+    sighup = SighupReload(
         daemon, path, manager=manager, redactor=redactor, clock=clock, on_reloaded=reloaded
     )
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
-    loop.add_signal_handler(signal.SIGHUP, hang_up.request)
-    beside: dict[str, Run] = {"reload": hang_up.run, "garbage": partial(search_often, clock)}
+    loop.add_signal_handler(signal.SIGHUP, sighup.request)
+    beside: dict[str, Run] = {"reload": sighup.run, "gc tuning": partial(search_often, clock)}
     if manager.watches:
         beside["watchdog"] = lambda: manager.feed(daemon.probe)
 

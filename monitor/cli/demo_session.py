@@ -21,8 +21,8 @@ from monitor.catalogue.operations import Edition
 from monitor.cli.demo_broker import Subscriber, broker
 from monitor.cli.demo_counts import Summary, ends_of_ledger, ends_of_metrics
 from monitor.cli.demo_output import DemoOutput
+from monitor.cli.demo_scenario import DemoScenario
 from monitor.cli.demo_settings import configuration, create_webhook_tasks, sandbox_settings
-from monitor.cli.demo_story import DemoStory
 from monitor.model.clock import SystemClock
 from monitor.model.errors import MonitorError
 from monitor.model.runs import RunKind
@@ -82,7 +82,7 @@ class DemoSession:
         self._clock = SystemClock()
         self._sandbox = Sandbox(settings, self._clock)
         self._output = output
-        self._story = DemoStory(self._sandbox)
+        self._story = DemoScenario(self._sandbox)
         self._subscriber = Subscriber(output.print_event)
         self._stop = asyncio.Event()
         self._was_interrupted = False

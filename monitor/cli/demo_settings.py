@@ -11,7 +11,7 @@ from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.catalogue.operations import Edition
 from monitor.cli.demo_broker import free_port
-from monitor.cli.demo_story import MISSED_GRACE_SECONDS, OVERDUE_SECONDS
+from monitor.cli.demo_scenario import MISSED_GRACE_SECONDS, OVERDUE_SECONDS
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.runs import RunKind
 from monitor.model.secrets import Secret
@@ -28,7 +28,7 @@ WORKSPACE = "demo"
 _WORK_SECONDS = (120.0, 480.0)
 _CANCEL_RATIO = 0.01
 _ACCESS_TOKEN_SECONDS = 10
-_FIRST_LOOK_SECONDS = 7 * 86_400.0
+_HISTORY_SECONDS = 7 * 86_400.0
 _RULES = (
     msgspec.structs.replace(default_rule(RuleKind.SCHEDULE_MISSED), threshold=MISSED_GRACE_SECONDS),
     msgspec.structs.replace(
@@ -77,7 +77,7 @@ def configuration(
                     active_seconds=5,
                     idle_seconds=5,
                     schedules_seconds=20,
-                    first_look_seconds=_FIRST_LOOK_SECONDS,
+                    first_look_seconds=_HISTORY_SECONDS,
                 ),
                 inventory=InventorySettings(connections=True),
                 callbacks=CallbackSettings(

@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 
 from monitor import logs
+from monitor.cli.doctor_checks.descriptor_limit import check_file_descriptors
 from monitor.cli.doctor_checks.examination import examine, problem_lines, warning_lines
 from monitor.cli.doctor_checks.file_access import check_files
-from monitor.cli.doctor_checks.handles import check_handles
 from monitor.cli.settings_files import validate_file
 from monitor.cli.tables import print_json
-from monitor.listening.handles import handles_in_force, raise_handle_limit
+from monitor.listening.file_descriptors import descriptor_limit, raise_descriptor_limit
 from monitor.logs import Redactor
 from monitor.model.check_lines import CheckLine, CheckOutcome
 from monitor.model.clock import SystemClock
@@ -39,11 +39,11 @@ def report(config: Path, *, workspace: str | None, as_json: bool) -> bool:
         for line in problem_lines(result.problems):
             add(line)
     else:
-        raise_handle_limit()  # as the daemon does
+        raise_descriptor_limit()  # as the daemon does
         about = [
             *warning_lines(result.warnings),
             *check_files(config, secret_files),
-            check_handles(configuration, handles=handles_in_force()),
+            check_file_descriptors(configuration, descriptors=descriptor_limit()),
         ]
         asyncio.run(
             examine(

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from monitor.cli import times
+from monitor.cli import time_options
 from monitor.cli.row_layout import Form, cell
 from monitor.model.events import EventType
 from monitor.model.runs import RunKind
@@ -103,9 +103,9 @@ def _time_of(event: Event) -> str:
     occurred_at = event.get("time")
     # Our own time may be after that of the next event, so it is never shown as the workspace's.
     if occurred_at is None:
-        return f"{times.RECORDED}{event['recordedtime']}"
+        return f"{time_options.RECORDED}{event['recordedtime']}"
     run = event["data"].get("run") or {}
     names = {"run.queued": "created", "run.started": "started"}
     name = names.get(event_type(event), "finished")
     is_approximate = name in run.get("approximate", ()) and run.get(name) == occurred_at
-    return f"{times.APPROXIMATE}{occurred_at}" if is_approximate else str(occurred_at)
+    return f"{time_options.APPROXIMATE}{occurred_at}" if is_approximate else str(occurred_at)

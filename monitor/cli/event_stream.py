@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from monitor.cli import lazy_terminal, times
+from monitor.cli import lazy_terminal, time_options
 from monitor.cli.admin import AdminClient, rows_of
 from monitor.cli.daemon_address import DaemonAddress
 from monitor.cli.event_lines import (
@@ -81,7 +81,7 @@ def _refuse_unknown(client: AdminClient, workspace: str | None) -> None:
 def _print_recorded(
     client: AdminClient, request: EventRequest, write: Callable[[Event], None]
 ) -> int | str:
-    """Return what leads behind the last event that was read."""
+    """Return the position after the last event that was read."""
     if request.since is None and request.limit != 0:
         return _print_newest(client, request, write)
     printed = 0
@@ -101,7 +101,7 @@ def _print_recorded(
 def _forward(
     client: AdminClient, request: EventRequest
 ) -> Iterator[tuple[list[dict[str, Any]], int | str]]:
-    """Yield pages of events, oldest first, each with what leads behind it."""
+    """Yield pages of events, oldest first, each with the position after it."""
     query = {"limit": str(_PAGE), **request.fits.query()}
     place = {} if request.since is None else {"since": request.since}
     while True:
@@ -204,7 +204,7 @@ def _writer(request: EventRequest) -> Callable[[Event], None]:
                 event,
                 has_instant=has_instant,
                 is_wide=request.form is OutputForm.WIDE,
-                now=times.now(),
+                now=time_options.now(),
             )
             transition = event_type(event).rpartition(".")[2]
             if is_coloured:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli import daemon_client, lazy, times
+from monitor.cli import daemon_client, lazy, time_options
 from monitor.cli.options import DaemonOptions, OnlyWorkspace, OutputOptions
 from monitor.model.events import EventType
 from monitor.model.runs import RunKind
@@ -43,7 +43,7 @@ def events(
         fits=lazy.event_lines.EventFilter(
             workspace=workspace, kind=kind, pipeline=pipeline, types=tuple(types or ())
         ),
-        since=None if since is None else times.since(since).isoformat(),
+        since=None if since is None else time_options.since(since).isoformat(),
         follow=follow,
         limit=limit,
         form=output.form,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli import completers, daemon_client, lazy, times
+from monitor.cli import completers, daemon_client, lazy, time_options
 from monitor.cli.options import DaemonOptions, OutputOptions, WorkspaceName
 from monitor.cli.row_layout import Column, Form, OutputForm
 from monitor.cli.tables import print_json, print_remark, print_rows
@@ -88,7 +88,7 @@ def replay(
 
     Its position stays where it is; a subscriber that knows the ids takes nothing twice.
     """
-    form, body = output.form, {"output": to, "since": times.since(since).isoformat()}
+    form, body = output.form, {"output": to, "since": time_options.since(since).isoformat()}
     answer = daemon_client.post(daemon, "/api/v1/replay", body, timeout_seconds=_REPLAY_SECONDS)
     columns = [Column(name, name.replace("_", " "), Form.COPIED) for name in answer]
     print_rows([answer], columns, form)

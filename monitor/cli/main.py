@@ -18,7 +18,7 @@ from monitor.cli.command_group import CommandGroup
 from monitor.model.errors import ConfigurationError, MonitorError
 
 FAILED = 1
-WRONG_USAGE = 2
+BAD_USAGE = 2
 INTERRUPTED = 130
 
 app = typer.Typer(
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _flushed(exc.code if isinstance(exc.code, int) else 0)
     except ConfigurationError as exc:
         sys.stderr.writelines(f"{problem}\n" for problem in exc.problems)
-        return WRONG_USAGE
+        return BAD_USAGE
     except MonitorError as exc:
         sys.stderr.write(f"error: {exc}\n")
         return FAILED

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import typer
 
 from monitor.catalogue.operations import METHODS, Operation, find, operation, operations
-from monitor.cli.completers import Offer, typed_words
+from monitor.cli.completers import Completion, typed_words
 
 
-def operation_words(ctx: typer.Context, incomplete: str) -> list[Offer]:
-    """Offer operation ids and methods, and behind a method its paths."""
+def operation_words(ctx: typer.Context, incomplete: str) -> list[Completion]:
+    """Offer operation ids and methods, and after a method its paths."""
     words = typed_words(ctx)
     if not words:
         ids = [(operation.operation_id, operation.name) for operation in operations()]
@@ -23,7 +23,7 @@ def operation_words(ctx: typer.Context, incomplete: str) -> list[Offer]:
     return []
 
 
-def query_names(ctx: typer.Context, incomplete: str) -> list[Offer]:
+def query_names(ctx: typer.Context, incomplete: str) -> list[Completion]:
     """Offer the query parameters of the operation that was typed before."""
     del incomplete
     typed = _operation(typed_words(ctx))
@@ -45,7 +45,7 @@ def _operation(words: list[str]) -> Operation | None:
         return None
 
 
-def _paths(method: str, typed: str) -> Iterator[Offer]:
+def _paths(method: str, typed: str) -> Iterator[Completion]:
     """Yield the paths of a method up to where the next value must be typed by hand."""
     done = typed.split("/")[:-1]
     for candidate in operations():

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from monitor.cli import times
+from monitor.cli import time_options
 from monitor.cli.admin import AdminClient, rows_of
 from monitor.cli.daemon_address import DaemonAddress
 from monitor.cli.row_layout import Form, cell
@@ -111,7 +111,7 @@ def _so_far(name: str, run: Run | None) -> str:
     if run.get("percent_complete") is not None:
         words.append(f"{run['percent_complete']:.0f} %")
     if begun := run.get("started_at") or run.get("created_at"):
-        seconds = (times.now() - datetime.fromisoformat(begun)).total_seconds()
+        seconds = (time_options.now() - datetime.fromisoformat(begun)).total_seconds()
         words.append(f"for {duration(max(0.0, seconds))}")
     return ", ".join(words)
 
@@ -122,7 +122,7 @@ def _end(name: str, run: Run) -> str:
         words += f" after {duration(run['duration_seconds'])}"
     reason = run.get("reason") or run.get("error")
     if reason:
-        words += f": {cell(reason, Form.COPIED, is_wide=True, now=times.now())}"
+        words += f": {cell(reason, Form.COPIED, is_wide=True, now=time_options.now())}"
     return words
 
 

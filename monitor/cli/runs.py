@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from monitor.cli import daemon_client, times
+from monitor.cli import daemon_client, time_options
 from monitor.cli.options import SHOWN, DaemonOptions, Limit, OnlyWorkspace, OutputOptions
 from monitor.cli.row_layout import Column, Form
 from monitor.cli.tables import print_cut, print_rows
@@ -56,7 +56,7 @@ def runs(
 
     Times are the workspace's. ~ before a time: approximate, the workspace did not report it itself.
     """
-    form, begin = output.form, None if since is None else times.since(since)
+    form, begin = output.form, None if since is None else time_options.since(since)
     query = {
         "workspace": workspace, "kind": kind, "pipeline": pipeline, "status": status,
         "since": None if begin is None else begin.isoformat(),
@@ -64,7 +64,7 @@ def runs(
     most = SHOWN if limit is None else limit
     found = daemon_client.list_first(daemon, "/api/v1/runs", query, limit=most)
     empty = "no run fits; leave out a filter, or look further back with --since"
-    shown = [_shown(row, now=times.now()) for row in found.rows]
+    shown = [_shown(row, now=time_options.now()) for row in found.rows]
     print_rows(shown, _COLUMNS, form, raw=found.rows, fields=_FIELDS, empty=empty)
     if found.has_more:
         print_cut(len(shown), of=found.total)
@@ -73,7 +73,9 @@ def runs(
 def _shown(row: dict[str, Any], *, now: datetime) -> dict[str, Any]:
     """Return a run with what people read: its name for `explain`, marks, percent and reason."""
     marked = {
-        name: f"{times.APPROXIMATE}{row[name]}" for name in row["approximate"] if row.get(name)
+        name: f"{time_options.APPROXIMATE}{row[name]}"
+        for name in row["approximate"]
+        if row.get(name)
     }
     percent = row.get("percent_complete")
     parents = [f"{kind}/{row[kind]}" for kind in ("flow_run", "plan_run") if row.get(kind)]

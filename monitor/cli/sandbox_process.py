@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from monitor import logs
 from monitor.catalogue.operations import Edition
-from monitor.cli import sandbox_faults, tables, times
+from monitor.cli import sandbox_faults, tables, time_options
 from monitor.model.clock import SystemClock
 from monitor.model.errors import ConfigurationError, MonitorError
 from monitor.sandbox.sandbox import Sandbox
@@ -100,10 +100,10 @@ def _count(number: int, single: str, plural: str = "") -> str:
 def _history_seconds(text: str | None) -> float:
     if text is None:
         return 0.0
-    seconds = times.seconds("--history", text)
+    seconds = time_options.seconds("--history", text)
     if seconds > _MOST_DAYS * 86_400:
         raise ConfigurationError(
-            f"--history: {text[:40]!r} is too long; the sandbox has at most {_MOST_DAYS}d behind it"
+            f"--history: {text[:40]!r} is too long; at most {_MOST_DAYS}d are possible"
         )
     return seconds
 

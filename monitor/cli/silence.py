@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import typer
 
-from monitor.cli import completers, daemon_client, times
+from monitor.cli import completers, daemon_client, time_options
 from monitor.cli.options import DaemonOptions, OutputOptions
 from monitor.cli.row_layout import Column, Form
 from monitor.cli.tables import print_rows
@@ -109,9 +109,9 @@ def _request(
     return {
         "matchers": matchers,
         "comment": comment,
-        "for_seconds": None if lasts is None else times.seconds("--for", lasts),
-        "ends_at": None if until is None else times.instant("--until", until).isoformat(),
-        "starts_at": None if starts is None else times.instant("--from", starts).isoformat(),
+        "for_seconds": None if lasts is None else time_options.seconds("--for", lasts),
+        "ends_at": None if until is None else time_options.instant("--until", until).isoformat(),
+        "starts_at": None if starts is None else time_options.instant("--from", starts).isoformat(),
     }
 
 

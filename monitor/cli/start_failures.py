@@ -9,11 +9,11 @@ from prometheus_client import CollectorRegistry
 from monitor.app.store_opening import open_store as open_any
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import ShardStore
-from monitor.cli.database_trial import UNREACHABLE
+from monitor.cli.database_check import UNREACHABLE
 from monitor.cli.doctor_checks.addresses import server_address
 from monitor.cli.doctor_checks.callbacks_address import callback_lines
 from monitor.cli.doctor_report import without_secrets
-from monitor.cli.store_trial import as_problem, try_store
+from monitor.cli.store_access import as_problem, check_store_access
 from monitor.config import Configuration
 from monitor.config.problems import shown
 from monitor.logs import Redactor
@@ -41,15 +41,15 @@ async def open_store(
         if settings.postgres is not None:
             hint = f"; {UNREACHABLE}" if type(exc) is BusUnavailableError else ""
             raise type(exc)(_named(settings, f"{exc}{hint}")) from exc
-        trial = await asyncio.to_thread(try_store, settings.url)
-        if trial.obstacle is not None:
-            raise type(exc)(str(as_problem(settings.url, trial.obstacle))) from exc
+        checked = await asyncio.to_thread(check_store_access, settings.url)
+        if checked.problem is not None:
+            raise type(exc)(str(as_problem(settings.url, checked.problem))) from exc
         hint = f"; {_LOCKED}" if isinstance(exc, BusLockedError) else ""
         raise type(exc)(_named(settings, f"{exc}{hint}")) from exc
 
 
 def _named(settings: StorageSettings, sentence: str) -> str:
-    """Return a sentence about the store behind its key and value."""
+    """Return a sentence about the store after its key and value."""
     return f"{_KEY}{shown(settings.url)}: {sentence.removeprefix(_KEY)}"
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import typer
 
-from monitor.cli import daemon_client, lazy, lazy_terminal, times
+from monitor.cli import daemon_client, lazy, lazy_terminal, time_options
 from monitor.cli.options import DaemonOptions, OutputOptions
 from monitor.cli.row_layout import Form, OutputForm, cell
 from monitor.cli.tables import print_csv, print_json
 from monitor.model.errors import ConfigurationError, MonitorError
 
-_NEEDS_PEOPLE, _NOBODY_KNOWS = 1, 3  # exit codes; 2 is wrong usage
+_NEEDS_PEOPLE, _UNKNOWN = 1, 3  # exit codes; 2 is wrong usage
 _CODES = {"ok": 0, "warning": _NEEDS_PEOPLE, "critical": _NEEDS_PEOPLE}
 _FIELDS = (
     "level", "sentence", "failing", "missed_starts", "running", "healthy", "unknown",
@@ -41,9 +41,9 @@ def status(
         raise
     except MonitorError as exc:
         sys.stderr.write(f"error: {exc}\n")
-        raise typer.Exit(_NOBODY_KNOWS) from exc
+        raise typer.Exit(_UNKNOWN) from exc
     _print(state, form)
-    raise typer.Exit(_CODES.get(state["level"], _NOBODY_KNOWS))
+    raise typer.Exit(_CODES.get(state["level"], _UNKNOWN))
 
 
 def _print(state: dict[str, Any], form: OutputForm) -> None:
@@ -53,7 +53,7 @@ def _print(state: dict[str, Any], form: OutputForm) -> None:
     if form is OutputForm.CSV:
         print_csv([state], _FIELDS)
         return
-    now, is_wide = times.now(), form is OutputForm.WIDE
+    now, is_wide = time_options.now(), form is OutputForm.WIDE
     line = cell(state["sentence"], Form.COPIED, is_wide=is_wide, now=now)
     if state.get("confirmed_at") and "confirmed" not in line:
         confirmed = cell(state["confirmed_at"], Form.INSTANT, is_wide=is_wide, now=now)

@@ -13,8 +13,7 @@ from monitor import __version__, logs
 from monitor.app.consumer_states import WorkspaceStates
 from monitor.bus.dump import sqlite_store
 from monitor.bus.dump.dump_file import DumpReader
-from monitor.bus.dump.dumping import Import, export_store
-from monitor.bus.dump.records import (
+from monitor.bus.dump.dump_records import (
     Counts,
     DumpSource,
     DumpTarget,
@@ -22,6 +21,7 @@ from monitor.bus.dump.records import (
     Shards,
     StoreTable,
 )
+from monitor.bus.dump.dumping import Import, export_store
 from monitor.bus.dump.routing import place_in_database, place_in_dump, place_in_file
 from monitor.bus.postgres import refuse_missing_extra
 from monitor.bus.settings import StorageSettings, store_path

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from monitor.cli import lazy_terminal, times
+from monitor.cli import lazy_terminal, time_options
 from monitor.cli.row_layout import Column, Form, Laid, OutputForm, Row, caption, lay_out
 from monitor.model.outside import harmless
 
@@ -44,7 +44,7 @@ def print_rows(
         print_remark(empty)
     else:
         is_wide = form is OutputForm.WIDE
-        print_laid(lay_out(rows, columns, is_wide=is_wide, now=times.now()))
+        print_laid(lay_out(rows, columns, is_wide=is_wide, now=time_options.now()))
 
 
 def print_json(value: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli import daemon_client, lazy, times
+from monitor.cli import daemon_client, lazy, time_options
 from monitor.cli.options import DaemonOptions, WorkspaceName
 from monitor.model.outside import is_id_of, why_no_id
 from monitor.model.runs import RunKind
@@ -35,7 +35,7 @@ def track(
     --wait: exits 0 if the run succeeded, 1 if it ended otherwise or has not ended in time.
     """
     _require_id(kind, run_id)
-    limit_seconds = times.seconds("--timeout", timeout)
+    limit_seconds = time_options.seconds("--timeout", timeout)
     body = {"kind": kind.value, "id": run_id, "workspace": workspace}
     if not wait:
         answer = daemon_client.post(daemon, "/api/v1/track", body)

@@ -39,7 +39,7 @@ _HEAD = """\
 """
 
 _READ_AT_START = "Read at start."
-_EXAMPLE_PLACES = {
+_EXAMPLE_LOCATIONS = {
     SecretForm.FILE: "/run/secrets/{}",
     SecretForm.ENV: "{}",
     SecretForm.CREDENTIAL: "{}",
@@ -75,7 +75,7 @@ def _key_toml(key: Key) -> list[str]:
             name = str(key.setting.example)
             name = name.upper().replace("-", "_") if form is SecretForm.ENV else name
             mark = "" if key.is_required and form is SecretForm.FILE else "#"
-            lines.append(f'{mark}{key_name} = "{_EXAMPLE_PLACES[form].format(name)}"')
+            lines.append(f'{mark}{key_name} = "{_EXAMPLE_LOCATIONS[form].format(name)}"')
         return lines
     if key.default is None:
         mark = "" if key.is_required else "#"

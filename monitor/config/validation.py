@@ -17,7 +17,7 @@ from monitor.config.problems import Problem, Problems
 from monitor.config.reading import ConfigurationReader, ReadTable
 from monitor.config.sections import OUTPUTS, SECTIONS
 from monitor.model.errors import ConfigurationError
-from monitor.model.notifying import why_nobody_is_notified
+from monitor.model.notifying import why_not_notified
 from monitor.outputs.records import output_types
 from monitor.tracking.settings import TrackingSettings
 
@@ -110,7 +110,7 @@ def _built(
 def _unnotified(configuration: Configuration) -> tuple[Problem, ...]:
     """Return the warning that no alert reaches anybody."""
     alerting, types = configuration.alerting, output_types(configuration.outputs)
-    why = why_nobody_is_notified(types)
+    why = why_not_notified(types)
     if why is None or not alerting.rules or not alerting.warn_without_output:
         return ()
     hint = (

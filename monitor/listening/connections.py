@@ -1,7 +1,7 @@
 """Accepts the connections of one listener, within its caps.
 
 `ConnectionGate` owns the listening sockets and the set of connections; everything here runs on the
-event loop. asyncio's own server is not used: it accepts without a bound, and where handles run
+event loop. asyncio's own server is not used: it accepts without a bound, and where descriptors run
 out it logs a trace for each attempt, for as long as somebody keeps knocking.
 """
 
@@ -17,7 +17,7 @@ from typing import cast
 
 import structlog
 
-from monitor.listening.handles import connection_cap, handles_in_force
+from monitor.listening.file_descriptors import connection_cap, descriptor_limit
 from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.listening.settings import ConnectionLimits
 from monitor.listening.sources import TrustedProxies, source_of_host
@@ -40,7 +40,7 @@ ProtocolFactory = Callable[[], asyncio.Protocol]
 
 
 class GatedConnection(asyncio.Protocol):
-    """One accepted connection: passes everything on to the HTTP protocol behind it."""
+    """One accepted connection: passes everything on to its HTTP protocol."""
 
     def __init__(self, gate: ConnectionGate, peer: str, source: str, *, is_proxy: bool) -> None:
         self._gate = gate
@@ -90,7 +90,7 @@ class GatedConnection(asyncio.Protocol):
         if self._transport is None:
             return
         if self._transport.is_closing():
-            # A peer that takes nothing keeps what was written to it, and the handle, for ever.
+            # A peer that takes nothing keeps its buffer and its descriptor without end.
             self._closing_from = now if self._closing_from is None else self._closing_from
             is_over = now - self._closing_from >= limits.idle_seconds
         elif self._unread_from is not None:
@@ -142,7 +142,7 @@ class ConnectionGate:
         """
         self._loop = asyncio.get_running_loop()
         self.make_protocol = make_protocol
-        self._total = self._limits.total or connection_cap(handles_in_force())
+        self._total = self._limits.total or connection_cap(descriptor_limit())
         share = max(_LEAST_OF_A_SOURCE, self._total // _SHARE_OF_A_SOURCE)
         self.per_source = self._limits.per_source or share
         try:
@@ -210,7 +210,7 @@ class ConnectionGate:
                 accepted, address = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError as exc:  # no handles or no memory: again after the next sweep
+            except OSError as exc:  # no file descriptors or no memory: again after the next sweep
                 self._pause()
                 self._log_pause(exc.strerror or type(exc).__name__)
                 return
@@ -273,4 +273,4 @@ class ConnectionGate:
             connection.enforce(now, self._limits)
         self._refusals.log_due()
         if self._is_paused and len(self._connections) < self._total:
-            self._resume()  # handles may be free again, which nothing tells us
+            self._resume()  # descriptors may be free again, without notice

@@ -56,7 +56,7 @@ def _networks(texts: list[str]) -> str | None:
 class ConnectionLimits(Struct, frozen=True, kw_only=True):
     """How many connections a listener holds, and for how long."""
 
-    total: int | None = None  # None: its share of the handles that the process may open
+    total: int | None = None  # None: its share of the file descriptors of the process
     per_source: int | None = None  # None: a third of the total, so that no source has all
     head_seconds: float = 20.0  # from the connection to the end of its first request's head
     # Between two requests, and for a reader to take an answer. The usual proxies wait shorter

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-_SOURCE_BITS = 64  # of an IPv6 address; whoever has one has all that share them
+_SOURCE_BITS = 64  # of an IPv6 address; who has one address has all that share them
 _REMEMBERED = 4_096
 
 

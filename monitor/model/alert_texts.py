@@ -1,7 +1,7 @@
 """Texts of alerts: templates, such as ``{pipeline} runs {started_at:since}``, and their rendering.
 
 An alert keeps templates and facts; what they say is computed when somebody reads it, so that no
-duration is frozen in a text. A field is a name, with a form behind it at most. Nothing can be
+duration is frozen in a text. A field is a name, with a form after it at most. Nothing can be
 reached through a field, so no template does harm or fails later.
 """
 
@@ -226,8 +226,8 @@ def _plain(value: Value, form: str) -> str:
 
 
 def _number(value: float) -> str:
-    is_whole = abs(value) < _MOST_EXACT and value == int(value)
-    return str(int(value)) if is_whole else f"{value:.6g}"
+    is_complete = abs(value) < _MOST_EXACT and value == int(value)
+    return str(int(value)) if is_complete else f"{value:.6g}"
 
 
 def _time(seconds: float) -> str:

@@ -137,7 +137,7 @@ class PastQuery(Struct, frozen=True, kw_only=True):
     severity: Severity | None = None
     since: datetime | None = None
     before: datetime | None = None
-    behind: PastPlace | None = None  # only what comes after this one, for pages
+    after: PastPlace | None = None  # only what comes after this one, for pages
     limit: int = 100
 
 

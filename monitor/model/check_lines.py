@@ -14,7 +14,7 @@ from monitor.model.errors import MonitorError
 T = TypeVar("T")
 
 CHECK_SECONDS = 20.0
-# Behind the hint of a failed check that others rest on: what follows from it gets no line.
+# After the hint of a failed check that others rest on: what follows from it gets no line.
 FIRST = ", then run doctor again: the other checks need this"
 
 

@@ -44,9 +44,9 @@ class SystemClock:
 
 
 class WatchedClock:
-    """A clock that notices when the wall clock is set, and not only left behind by a sleep.
+    """A clock that notices when the wall clock is set, and not only late after a sleep.
 
-    Before it returns the first wall time after a step, it calls whoever keeps instants of ours in
+    Before it returns the first wall time after a step, it calls those who keep instants of ours in
     memory: moved along by the step, their ages stay what they are.
     """
 

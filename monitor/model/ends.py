@@ -114,7 +114,7 @@ def newest_success(ends: Iterable[E]) -> E | None:
 
 
 def open_failures(ends: Iterable[E], *, bad: Status = Status.FAILED) -> tuple[E, ...]:
-    """Return the failures behind the newest success, oldest first. Other ends clear nothing.
+    """Return the failures after the newest success, oldest first. Other ends clear nothing.
 
     ``bad`` is the status that counts as a failure.
     """

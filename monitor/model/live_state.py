@@ -90,7 +90,7 @@ class ScheduleKnown(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def is_orphaned(self) -> bool:
-        """True where all that it started was deleted; such a schedule may stay for ever."""
+        """True where all that it started was deleted; such a schedule may stay."""
         return bool(self.pipelines) and not self.starts
 
 
@@ -157,7 +157,7 @@ class UnsharedPipeline(Struct, frozen=True, kw_only=True, gc=False):
 class ClockSetBack(Struct, frozen=True, kw_only=True, gc=False):
     """The workspace's clock was set back: new ends seem to lie before former ones.
 
-    Behind the start of following they even seem to be old.
+    Before the start of following they even seem to be old.
     """
 
     since: datetime  # our clock
@@ -220,7 +220,7 @@ REFRESH_TOKEN = "refresh_token"  # noqa: S105 - stands among the ids of tokens
 
 
 class TokenTroubleKind(StrEnum):
-    """How a token pair is in danger; behind `REFRESH_TOKEN`, each has an alert of its own."""
+    """How a token pair is in danger; after `REFRESH_TOKEN`, each has an alert of its own."""
 
     LOCKED_OUT = "locked_out"
     ANSWER_LOST = "answer_lost"

@@ -29,7 +29,7 @@ class NotificationStatus(Struct, frozen=True, kw_only=True):
     why_not: str | None = None
 
 
-def why_nobody_is_notified(outputs: OutputTypes) -> str | None:
+def why_not_notified(outputs: OutputTypes) -> str | None:
     """Return why no alert reaches anybody, with the way out; None where an output takes alerts."""
     if any(not STARTS.isdisjoint(types) for types in outputs.values()):
         return None

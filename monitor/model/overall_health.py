@@ -115,7 +115,7 @@ def _unread(
 ) -> list[RunEnd]:
     """Return an end for each flow run of which only job groups are known, in order.
 
-    Only those behind the newest known flow run: older ones change nothing, and may be forgotten.
+    Only those after the newest known flow run: older ones change nothing, and may be forgotten.
     """
     groups: defaultdict[str, list[RunEnd]] = defaultdict(list)
     known = {end.run_id for end in own}
@@ -140,7 +140,7 @@ def _as_one(group: Sequence[RunEnd]) -> RunEnd:
 def _part_of_whole(
     whole: PipelineHealth | None, own: Sequence[RunEnd], unread: Sequence[RunEnd]
 ) -> _Part:
-    """Return the part that flow runs or plan runs are, known ones and ``unread`` behind them."""
+    """Return the part that flow runs or plan runs are, known ones and ``unread`` after them."""
     last = unread[-1] if unread else own[-1] if own else None
     before = (
         0 if whole is None or newest_success(unread) is not None else whole.consecutive_failures

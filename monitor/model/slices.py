@@ -48,7 +48,7 @@ async def sorted_in_slices(
 
 
 @contextlib.contextmanager
-def without_garbage_searches() -> Iterator[None]:
+def without_garbage_collection() -> Iterator[None]:
     """Make tens of thousands of objects without circles in a worker thread.
 
     Each search for garbage among them would halt every thread for milliseconds.

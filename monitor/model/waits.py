@@ -17,7 +17,7 @@ _DOUBLINGS = 60
 
 
 def backoff_seconds(attempt: int, *, base_seconds: float, cap_seconds: float) -> float:
-    """Return the wait behind the failed ``attempt``, which counts from 1. Adds no jitter."""
+    """Return the wait after the failed ``attempt``, which counts from 1. Adds no jitter."""
     # Bounded, because a weekend of attempts would overflow a float.
     return min(base_seconds * 2.0 ** min(max(attempt - 1, 0), _DOUBLINGS), cap_seconds)
 

@@ -8,7 +8,7 @@ NOTHING = "\N{EN DASH}"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _KINDS = {"flow_run": "flow run", "job_group": "job group", "plan_run": "plan run"}
 # Up to so many of the smaller unit, which says more than one or two of the larger.
-_PATIENCE = 2
+_LEAST_UNITS = 2
 
 
 def iso(at: datetime) -> str:
@@ -30,7 +30,7 @@ def relative(seconds: float) -> str:
 def rough_duration(seconds: float) -> str:
     """Return a duration in its largest unit that says enough: ``45 s``, ``12 min``, ``3 h``."""
     for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
-        if seconds >= size * (_PATIENCE if size > _MINUTE else 1):
+        if seconds >= size * (_LEAST_UNITS if size > _MINUTE else 1):
             return f"{seconds // size:.0f} {unit}"
     return f"{seconds:.0f} s"
 

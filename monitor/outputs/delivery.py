@@ -7,7 +7,7 @@ the position, ``keep position`` with the commits of others and ``store at once``
 may store at the same time, and the later position stands. An answer marks its own entry and moves
 ``position``, the end of the unbroken prefix of what is processed. An early acknowledgement stays in
 the window until all before it are processed. A cancelled run stores the position it reached; what
-was sent behind it is sent again by the next run, under the same ids.
+was sent after it is sent again by the next run, under the same ids.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class Delivery:
     async def _read(self, run: _DeliveryRun) -> None:
         await self._output.ready()
         while True:
-            # What is processed behind a failing event takes no room: only later successes show
+            # What is processed after a failing event takes no room: only later successes show
             # whether the receiver or that event is the cause.
             room = min(
                 self._settings.window - run.window.unprocessed,
@@ -274,9 +274,9 @@ class Delivery:
             run.has_failed.set()
         if run.window.sent == 0:
             run.is_answered.set()
-        was_careful = run.window.is_careful
+        sent_singly = run.window.sends_singly
         self._take_prefix(run)
-        if was_careful and not run.has_failed.is_set():
+        if sent_singly and not run.has_failed.is_set():
             self._send_waiting(run)
 
     def _take_prefix(self, run: _DeliveryRun) -> None:
@@ -359,7 +359,7 @@ class Delivery:
                 await self._commit(
                     run,
                     timeout_seconds=self._settings.commit_timeout_seconds,
-                    patience_seconds=within / 2,
+                    linger_seconds=within / 2,
                 )
             except BusUnavailableError as exc:
                 log.warning("position not stored", output=self._name, reason=str(exc))
@@ -367,14 +367,14 @@ class Delivery:
                 await self._clock.sleep(self._settings.backoff_base_seconds)
 
     async def _commit(
-        self, run: _DeliveryRun, *, timeout_seconds: float, patience_seconds: float = 0.0
+        self, run: _DeliveryRun, *, timeout_seconds: float, linger_seconds: float = 0.0
     ) -> None:
         if run.position == run.committed:
             return
         position, processed = run.position, run.processed
         step = Step(consumer=self._name, position=position, dead_letters=tuple(run.letters))
         await self._bus.advance(
-            step, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
+            step, timeout_seconds=timeout_seconds, linger_seconds=linger_seconds
         )
         if position > run.committed:  # the other task may have stored a later one meanwhile
             run.committed, run.stored = position, processed

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from monitor.model.events import Event, RunEvent
 
 # Broken connections after which the oldest event is sent alone, to learn whether it is the cause.
-CAREFUL_AFTER = 2
+SINGLY_AFTER = 2
 
 
 class EntryState(Enum):
@@ -70,13 +70,13 @@ class DeliveryWindow:
         self.unprocessed += event is not None
 
     @property
-    def is_careful(self) -> bool:
+    def sends_singly(self) -> bool:
         """True while only the oldest entry may be sent."""
-        return bool(self._entries) and self._entries[0].breaks >= CAREFUL_AFTER
+        return bool(self._entries) and self._entries[0].breaks >= SINGLY_AFTER
 
     def waiting(self) -> Iterator[WindowEntry]:
         """Yield what may be sent now, oldest first. Nothing may be added meanwhile."""
-        if self.is_careful:
+        if self.sends_singly:
             head = self._entries[0]
             if head.state is EntryState.WAITING:
                 yield head
@@ -89,7 +89,7 @@ class DeliveryWindow:
         entry.state = EntryState.SENT
         entry.sent_at = at
         entry.sent_in_pass = self._pass
-        entry.was_alone = self.is_careful
+        entry.was_alone = self.sends_singly
         self.sent += 1
 
     def mark_skipped(self, entry: WindowEntry) -> None:
@@ -130,7 +130,7 @@ class DeliveryWindow:
         """Prepare to send again whatever failed, and what must not overtake it.
 
         Of each run and pipeline, all is sent again from the first entry that failed, also what
-        was acknowledged behind it. An entry with ``attempts`` strikes becomes a dead letter.
+        was acknowledged after it. An entry with ``attempts`` strikes becomes a dead letter.
         To be called when no entry is without an answer.
         """
         self._strike_the_overtaken()

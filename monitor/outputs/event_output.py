@@ -68,7 +68,7 @@ class EventOutput(ABC):
 
     @staticmethod
     @abstractmethod
-    def obstacles(settings: Any) -> list[str]:
+    def path_problems(settings: Any) -> list[str]:
         """Return one sentence ``key: problem`` for all on this machine that keeps it from working.
 
         Reads files, so it belongs off the event loop; connects to nothing and changes nothing.

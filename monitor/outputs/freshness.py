@@ -25,7 +25,7 @@ def knows_what_runs(
     ``is_unread``: runs of the kind cannot be read. ``oldest_at`` is when that of the pipeline's
     active runs was confirmed which was confirmed longest ago, None where none is active.
     ``listed_at`` is when runs of it were last confirmed as a whole, ``known_since`` the instant
-    behind which all is too old.
+    after which all is too old.
     No list keeps a run fresh that was not observed since ``seen_since``, which lies further back,
     because an unchanged run is observed by reconciliation alone.
     """

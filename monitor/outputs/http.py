@@ -21,7 +21,7 @@ from monitor.outputs.leases import LEASE_UNCERTAIN, MaySend
 from monitor.outputs.settings import ReceiverSettings
 
 # The same body will be refused again. All other refusals, such as 401, 403 and 404, are of the
-# address and of who asks: whoever mends those wants what waited meanwhile.
+# address and of who asks: once they are repaired, what waited is wanted.
 _FINAL = frozenset(
     {
         HTTPStatus.BAD_REQUEST,
@@ -111,7 +111,7 @@ class HttpReceiver:
         except aiohttp.ClientConnectorError as exc:
             raise OutputUnavailableError(f"no connection: {exc.os_error}") from exc
         except (aiohttp.ClientError, HttpProcessingError, OSError, ValueError) as exc:
-            if isinstance(exc.__cause__, OutputUnavailableError):  # asked in front of the body
+            if isinstance(exc.__cause__, OutputUnavailableError):  # asked before the body
                 raise exc.__cause__ from None
             raise OutputUnavailableError(f"the request broke: {type(exc).__name__}") from exc
 
@@ -182,7 +182,7 @@ class HttpReceiver:
 
 
 def _gate(may_send: MaySend) -> aiohttp.TraceConfig:
-    """Return what asks in front of every write of a request, however long it was on its way there.
+    """Return what asks before every write of a request, however long the request waited.
 
     A process that was stopped goes on anywhere: connecting, or with a body that was built before
     another daemon got the shard.
@@ -214,7 +214,7 @@ def tls_context(settings: ReceiverSettings) -> ssl.SSLContext:
     return context
 
 
-def tls_obstacles(settings: ReceiverSettings, urls: Iterable[str]) -> list[str]:
+def tls_file_problems(settings: ReceiverSettings, urls: Iterable[str]) -> list[str]:
     """Return a sentence ``key: problem`` if the file of these https URLs cannot be used."""
     if not any(url.startswith("https:") for url in urls):
         return []

@@ -30,7 +30,7 @@ _ALERT_TYPES = (
     EventType.ALERT_SILENCED,
     EventType.ALERT_FLAPPING,
 )
-# Of each retained document its name, shape and topics behind the prefix.
+# Of each retained document its name, shape and topics after the prefix.
 _RETAINED: tuple[tuple[str, type[Struct], tuple[str, ...]], ...] = (
     ("bridge.state", BridgeState, ("bridge/{instance}/state",)),
     ("bridge.info", DaemonInfo, ("bridge/{instance}/info",)),

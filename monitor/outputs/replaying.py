@@ -17,7 +17,7 @@ from monitor.outputs.delivery import Output
 
 log = structlog.get_logger()
 
-_AT_ONCE = 50  # events on their way; what happens meanwhile waits behind them at the receiver
+_AT_ONCE = 50  # events on their way; what happens meanwhile waits for them at the receiver
 # What the output itself sent during a replay is sent again, so that no alert ends with old news.
 _PASSES = 3
 _ATTEMPTS = 5
@@ -128,7 +128,7 @@ class _Replay:
             if not await self._is_ready(output):
                 return reason or "cannot be reached"
             taken, reason = await self._send_once(output, some)
-            # All behind the first that failed goes again: order matters more than repetition.
+            # All after the first that failed goes again: order matters more than repetition.
             some = some[taken:]
             if not some:
                 return None
@@ -146,7 +146,7 @@ class _Replay:
         """Send each once; return how many from the front are processed, and why the next is not."""
         answers = [output.send(recorded) for recorded in some]
         await self._answered(output, {answer for answer in answers if answer is not None})
-        # Also of those behind the first that failed, so that no failure is reported as unseen.
+        # Also of those after the first that failed, so that no failure is reported as unseen.
         failures = [
             None if answer is None or answer.cancelled() else answer.exception()
             for answer in answers

@@ -36,7 +36,7 @@ class DeliverySettings(Struct, frozen=True, kw_only=True):
     backoff_base_seconds: float = 1.0  # the first wait after the receiver failed
     backoff_cap_seconds: float = 30.0
     # An event that fails this often while the receiver takes others, or that breaks the
-    # connection this often when sent alone, becomes a dead letter: nothing blocks for ever.
+    # connection this often when sent alone, becomes a dead letter: nothing blocks without end.
     attempts: int = 5
 
 

@@ -21,9 +21,9 @@ from monitor.polling.inventory.recipe_list import RecipeList
 from monitor.polling.inventory.schedules import Schedules
 from monitor.polling.inventory.tokens import Tokens
 from monitor.polling.inventory.usage import Usage
+from monitor.polling.lists.expected_rows import ExpectedRows
 from monitor.polling.lists.list_check import ListChecks
 from monitor.polling.lists.token_owner import TokenOwner
-from monitor.polling.lists.written_rows import WrittenRows
 from monitor.polling.poll_loop.intervals import ChangeInterval
 from monitor.polling.poll_loop.poll import Poll
 from monitor.polling.runs.by_id import ById
@@ -67,7 +67,7 @@ class WorkspacePolls:
     reasons: Reasons
     unlabelled: UnlabelledPlanRuns
     by_id: ById
-    written: Mapping[RunKind, WrittenRows]
+    written: Mapping[RunKind, ExpectedRows]
     pipeline_names: PipelineNames
     schedules: Schedules
     history: History
@@ -151,7 +151,7 @@ def build(context: PollContext) -> WorkspacePolls:
     """Build what the polls share and hand each what it needs of the others."""
     recipes, plans, owner = RecipeNames(context), Plans(context), TokenOwner(context)
     details, links, checks = Details(context, JobRecords(context)), PlanLinks(), ListChecks(context)
-    written = {kind: WrittenRows(context, checks, kind) for kind in checks.of_runs}
+    written = {kind: ExpectedRows(context, checks, kind) for kind in checks.of_runs}
     plan_children = PlanChildren(context, plans=plans, links=links)
     reasons = Reasons(context, details=details, plan_children=plan_children, links=links)
     flow_runs = FlowRuns(context, links=links, reasons=reasons)

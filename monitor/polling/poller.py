@@ -2,7 +2,7 @@
 
 Which task owns which state, all in one event loop:
 
-- `WorkspacePoller.run` builds the polls anew, connects, and then only holds their task group. What
+- `WorkspacePoller.run` builds new polls, connects, and then only holds their task group. What
   outlives it is the outcome of attempts and what the capability discovery has learned.
 - The task of the recovery tries a workspace that is cut off, also while `run` connects; the polls
   wait for its success.
@@ -10,12 +10,12 @@ Which task owns which state, all in one event loop:
   two awaits: job-group rows from any list enter flow runs, the refetch queue and the plan children;
   ended job groups enter the detail queue, plan runs the plan children, and ends of flow runs and
   plan runs the reasons.
-- A plan's record is read by one task at a time: by the poll of plan children, or by whoever
+- A plan's record is read by one task at a time: by the poll of plan children, or by the reader that
   observes a failure of its parts; the others wait for that read.
-- The readers of `Details` empty the detail queue; whoever waits for a record marks its request as
-  late when it stops waiting, and the reader then observes what it reads. What nobody waits for is
-  taken by a reader of its own, many at once. What is known of the list of job records belongs to it
-  and to the poll of progress, which change it between two awaits.
+- The readers of `Details` empty the detail queue; a caller that waits for a record marks its
+  request as late when it stops waiting, and the reader then observes what it reads. A request
+  without such a caller is taken by a reader of its own, many at once. What is known of the list of
+  job records belongs to it and to the poll of progress, which change it between two awaits.
 - Tasks of callbacks and of the admin API come in by `wake`, `complete`, `confirm` and `track`. They
   change runs only by way of the observer, which lets one batch at a time in for each workspace.
 
@@ -132,7 +132,7 @@ class WorkspacePoller:
     async def run(self) -> None:
         """Follow the workspace until cancelled. A poll that fails never stops another."""
         context = self._context
-        # Built anew, because a failure may have left a poll in the middle of something.
+        # Built again, because a failure may have left a poll in the middle of something.
         polls = self._polls = build(context)
         time = context.client.requester.time
         since = await context.observer.open(

@@ -75,7 +75,7 @@ class PollRunner:
             else:
                 _forget(poll)
             next_at = clock.monotonic() + self.jittered(wait)
-            # Whoever wakes it cannot put off what only `run` itself shows.
+            # Waking it must not put off what only `run` itself shows.
             due_at = next_at if is_due else min(due_at, next_at)
             # However often it is woken, it runs at most once in this time.
             await clock.sleep(min(settings.wake_gap_seconds, due_at - clock.monotonic()))

@@ -16,8 +16,8 @@ from monitor.model.triggers import (
     Weekday,
     WeeklyTrigger,
 )
-from monitor.schedules.errors import BadTriggerError
 from monitor.schedules.quartz import NEVER, Quartz, on_working_days, parse
+from monitor.schedules.trigger_errors import BadTriggerError
 
 Rhythm = (
     CronTrigger

@@ -25,9 +25,9 @@ from monitor.model.triggers import (
     ScheduleTrigger,
     UnsupportedTrigger,
 )
-from monitor.schedules.errors import BadTriggerError
 from monitor.schedules.quartz import Quartz
 from monitor.schedules.rhythms import quartz_of
+from monitor.schedules.trigger_errors import BadTriggerError
 
 # No schedule is older or reaches farther; between these no date arithmetic leaves its range.
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)

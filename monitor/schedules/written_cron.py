@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from monitor.model.errors import ConfigurationError
 from monitor.model.suggestions import did_you_mean
 from monitor.model.triggers import CronTrigger
-from monitor.schedules.errors import BadTriggerError
 from monitor.schedules.times import check, next_after
+from monitor.schedules.trigger_errors import BadTriggerError
 
 FORM = '"0 30 6 ? * MON-FRI" in Quartz or "30 6 * * 1-5" in plain cron'
 _PLAIN_FIELDS = 5
@@ -55,7 +55,7 @@ def _quartz_fields(minute: str, hour: str, day: str, month: str, weekday: str) -
             "write a rule for each"
         )
     weekday = re.sub(r"(?<!\d)0-7(?!\d)", "*", weekday)  # Sunday is both 0 and 7
-    # A number behind / or # counts something else.
+    # A number after / or # counts something else.
     named = re.sub(r"(?<![#/\d])[0-7](?!\d)", lambda match: _PLAIN_DAYS[int(match[0])], weekday)
     return ["0", minute, hour, "?", month, named]
 

@@ -1,4 +1,4 @@
-"""The port through which callbacks reach whoever polls their workspace."""
+"""The port through which callbacks reach the poller of their workspace."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ def _summarised(
     kept, older_failures = _bounded(ends, older_failures)
     last = kept[-1] if kept else None
     success = _newest_success(kept)
-    behind = kept if success is None else kept[kept.index(success) + 1 :]
-    failures = [end for end in behind if end.status is Status.FAILED]
+    later = kept if success is None else kept[kept.index(success) + 1 :]
+    failures = [end for end in later if end.status is Status.FAILED]
     return msgspec.structs.replace(
         health,
         ends=kept,

@@ -80,7 +80,7 @@ class LiveStateView:
         """Return how a workspace answered in the last seven days, without holes, oldest first.
 
         It begins with the first that is known. Times in which no daemon watched, and the time
-        behind a status older than ``stale_after_seconds``, are `Reachability.UNKNOWN`.
+        after a status older than ``stale_after_seconds``, are `Reachability.UNKNOWN`.
         """
         status = self._live_state.workspaces.get(workspace)
         if status is None:

@@ -34,11 +34,11 @@ from monitor.model.clock import Clock
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState, Source
 from monitor.tracking.clock_step import confirmed, dated
+from monitor.tracking.interning import InternedValues
 from monitor.tracking.live_state import LiveState, active_of
 from monitor.tracking.observation_counts import ObservationCounts
 from monitor.tracking.pipeline_health import PipelineHealthTracker, is_known_end
 from monitor.tracking.settings import TrackingSettings
-from monitor.tracking.shared_values import SharedValues
 from monitor.tracking.transitions import Boundary, RunTransition, advance
 from monitor.tracking.turns import Turns
 from monitor.tracking.workspace_changes import WorkspaceChanges
@@ -87,7 +87,7 @@ class Observer:
         self._opened: set[str] = set()
         self._workspace_clocks = WorkspaceClocks(live_state, clock)
         self._turns = Turns()
-        self._shared_values = SharedValues()
+        self._interned = InternedValues()
         self.changes = WorkspaceChanges(
             bus=bus, clock=clock, commit_timeout_seconds=settings.commit_timeout_seconds
         )
@@ -261,7 +261,7 @@ class Observer:
         """Drop what is kept of pipelines and recipes that have vanished unseen.
 
         ``now`` is workspace time. What is not ``listed`` and has not run since the horizon at
-        which runs are forgotten goes, so that it cannot add up for ever. Return how much went.
+        which runs are forgotten goes, so that it cannot add up. Return how much went.
         """
         before = min(
             now - timedelta(seconds=self._settings.forget_seconds),
@@ -345,7 +345,7 @@ class Observer:
         return await self._bus.commit(
             change,
             timeout_seconds=self._settings.commit_timeout_seconds,
-            patience_seconds=linger_seconds,
+            linger_seconds=linger_seconds,
         )
 
     def _learn(
@@ -370,7 +370,7 @@ class Observer:
 
     def _keep_active(self, run: RunState) -> None:
         run = confirmed(run, self._live_state, self._clock.now())
-        shared = self._shared_values.of(run)
+        shared = self._interned.of(run)
         self._live_state.active[shared.key] = active_of(shared)
 
     def _names_forgotten_pipeline(

@@ -70,7 +70,7 @@ def _order(run: RunState) -> tuple[datetime, bool, str] | None:
 
 
 def _steps(before: Status | None, after: Status) -> tuple[Status, ...]:
-    """Return the statuses that a run went through, from behind ``before`` up to ``after``."""
+    """Return the statuses that a run went through, after ``before`` up to ``after``."""
     if before is after or (before is not None and before.is_terminal):
         return ()
     path = (*_PATH, after) if after.is_terminal else _PATH[: _PATH.index(after) + 1]

@@ -18,7 +18,7 @@ from monitor.model.runs import Implausible, JobDetails, RunState, Source, Status
 # once, each further one so long after the last. So long, too, an end is held back that may be older
 # than the known one; what is still reported then is what the workspace says.
 _CORRECTED_AT_ONCE = 3
-_HELD_BACK = timedelta(minutes=30)
+_DOUBTED_FOR = timedelta(minutes=30)
 _BY_RECORDS = (Implausible.COMPLETE_WITH_FAILED_JOBS,)
 _WITHOUT_AUTHORITY = (Source.CALLBACK, Source.DETAIL, Source.PARTS)
 
@@ -79,7 +79,7 @@ def changes_end(known: RunState, observation: Observation) -> bool:
 def _must_wait(known: RunState, observation: Observation, observed_at: datetime) -> bool:
     """True for another end that is held back for now. Clocks may have been set, both ways."""
     last = known.end_seen_at
-    if known.has_derived_end or last is None or abs(observed_at - last) >= _HELD_BACK:
+    if known.has_derived_end or last is None or abs(observed_at - last) >= _DOUBTED_FOR:
         return False
     return known.corrections >= _CORRECTED_AT_ONCE or _may_be_older(known, observation, last)
 

@@ -40,7 +40,7 @@ _KEY = "last"
 # After a kill so much is forgotten: little beside the limit at which a state turns unknown.
 _STORE_SECONDS = 15.0
 _COMMIT_SECONDS = 10.0
-_PATIENCE_SECONDS = 2.0  # nobody waits for it
+_LINGER_SECONDS = 2.0  # nobody waits for it
 # Past this between two attempts to store, the machine was asleep: nobody watched.
 _AWAKE_SECONDS = 120.0
 
@@ -57,7 +57,7 @@ class LastStatus(Struct, frozen=True, kw_only=True):
     """``active`` is when each kind's least recently confirmed active run was confirmed.
 
     ``names`` are those that several pipelines share: which of them carries the plain name is
-    otherwise decided anew until all are listed, and series would change places.
+    otherwise decided again until all are listed, and series would change places.
     """
 
     reachability: Reachability
@@ -182,9 +182,9 @@ class StatusMemory:
         """Store what changes until cancelled."""
         while True:
             await self._clock.sleep(_STORE_SECONDS)
-            await self.store(patience_seconds=_PATIENCE_SECONDS)
+            await self.store(linger_seconds=_LINGER_SECONDS)
 
-    async def store(self, *, patience_seconds: float = 0.0) -> None:
+    async def store(self, *, linger_seconds: float = 0.0) -> None:
         """Store the present status; a failure is logged, the next attempt is near."""
         status = self._live_state.workspaces.get(self._workspace)
         if status is None or status.is_remembered or status.known_at is None:
@@ -204,7 +204,7 @@ class StatusMemory:
             await self._bus.commit(
                 Change(state_entries=tuple(entries)),
                 timeout_seconds=_COMMIT_SECONDS,
-                patience_seconds=patience_seconds,
+                linger_seconds=linger_seconds,
             )
         except BusError as exc:
             log.info("workspace status not stored", workspace=self._workspace, reason=str(exc))

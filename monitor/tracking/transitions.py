@@ -46,7 +46,7 @@ class Boundary(Struct, frozen=True, kw_only=True):
     """Ends before the later of the two are historical. Both are workspace time, None is "no limit".
 
     ``followed_since`` is when we began to follow the workspace; ``forgotten_before`` is the
-    horizon behind which a finished run may have been published and forgotten.
+    horizon before which a finished run may have been published and forgotten.
     ``clock_skew_seconds`` is how far the workspace's clock is ahead of ours, None if unknown, and
     ``workspace_now`` what it shows; both by our clock as it is now. It ``may_be_ahead`` of that by
     so much: as long as answers contradict what was known of it.

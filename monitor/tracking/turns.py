@@ -31,7 +31,7 @@ class _Work(Generic[T]):
 
     def fail(self, error: Exception) -> None:
         self.answer.set_exception(error)
-        self.answer.exception()  # whoever begins work may not ask how it ended
+        self.answer.exception()  # the caller of `begin` may not ask how it ended
 
 
 class Turns:
@@ -61,7 +61,7 @@ class Turns:
             if not piece.has_begun:
                 piece.answer.cancel()
             while not piece.answer.done():
-                # Whoever is cancelled may be cancelled again, by a group and by its owner.
+                # A cancelled caller may be cancelled again, by a group and by its owner.
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.wait((piece.answer,))
             raise

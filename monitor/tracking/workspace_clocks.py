@@ -33,7 +33,7 @@ class _Stamp(NamedTuple):
 
 
 # Stamps further away are of the past, or cannot be true. After so long no stamp is needed either:
-# what is not dated sorts behind it by our clock, too.
+# what is not dated sorts after it by our clock, too.
 _MOST_SECONDS = 3_600.0
 # A run whose end lies this close to the horizon may have been forgotten already.
 _MARGIN = timedelta(hours=1)
@@ -100,7 +100,7 @@ class WorkspaceClocks:
 
 
 class ForgetHorizon:
-    """The horizon behind which an ended run may have been emitted and forgotten.
+    """The horizon before which an ended run may have been emitted and forgotten.
 
     Follows the workspace's clock, but never ahead of the time that has passed here.
     """

@@ -49,7 +49,7 @@ async def readiness(checks: Mapping[str, Check]) -> Readiness:
 
 
 class RecentReadiness:
-    """The readiness of the last seconds, for whoever asks often and cannot wait for a check."""
+    """The readiness of the last seconds, for callers that ask often and cannot wait for a check."""
 
     def __init__(self, checks: Callable[[], Mapping[str, Check]], *, clock: Clock) -> None:
         self._checks = checks

@@ -27,7 +27,7 @@ from monitor.web.http.form_bodies import FormTokens
 from monitor.web.http.hosts import refuse_foreign
 from monitor.web.http.long_answers import in_pieces
 from monitor.web.http.preparation import prepared
-from monitor.web.http.problems import errors_as_problems
+from monitor.web.http.problem_details import errors_as_problems
 from monitor.web.http.request_parsing import BODY_SECONDS
 from monitor.web.http.writes import log_writes
 from monitor.web.merged_requests import merged_alerting, merged_requests
@@ -163,7 +163,7 @@ class Server:
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _healthz(self, _: web.Request) -> web.Response:
-        # Whoever knows a store can see whether this daemon is the one that holds it.
+        # By it a program that knows a store sees whether this daemon holds it.
         return web.json_response({"alive": True, "store": self._store_id})
 
     async def _readyz(self, _: web.Request) -> web.Response:

@@ -28,7 +28,7 @@ IsKnown = Callable[[RowHead], bool]
 
 # What msgspec raises on junk: its own, and Python's for broken text, deep nesting and the edges
 # of the calendar.
-_FAULTS = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
+_BAD_VALUES = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 _LONGEST_ID = 200
 _SLICE = 50  # rows; one takes up to 40 microseconds
 # Read escape by escape, so that an escaped backslash before "ud83d" is not taken for one.
@@ -59,7 +59,7 @@ def read_as(decoder: msgspec.json.Decoder[W], raw: bytes | Raw) -> W:
             if mended is None:
                 raise
             return decoder.decode(mended)
-    except _FAULTS as exc:
+    except _BAD_VALUES as exc:
         raise PayloadError(_reason(exc)) from exc
 
 
@@ -95,7 +95,7 @@ class RowKind(Generic[T]):
         shaped = read_as(self._decoder, raw)
         try:
             row = self._make(shaped)
-        except _FAULTS as exc:
+        except _BAD_VALUES as exc:
             raise PayloadError(_reason(exc)) from exc
         return row if self._is_exact else _with_harmless_texts(row)
 
@@ -286,12 +286,12 @@ def _head_of(raw: Raw) -> RowHead | None:
         return RowHead(
             id=text_of(head.id), native_status=head.status, updated_at=instant(head.updated_at)
         )
-    except _FAULTS:
+    except _BAD_VALUES:
         return None
 
 
 def _id_in(raw: Raw) -> str | None:
     try:
         return text_of(_ONLY_ID.decode(raw).id)
-    except _FAULTS:
+    except _BAD_VALUES:
         return None

@@ -54,7 +54,7 @@ class Ref(Struct):
 
 
 class Creator(Struct):
-    """The person behind a row; live lists embed the whole record."""
+    """The person of a row; live lists embed the whole record."""
 
     id: Id | None = None
     email: str | None = None

@@ -104,7 +104,7 @@ async def test_pages_show_each_alert_once(ends: list[int], dropped: set[int], li
 
     found: list[Alert] = []
     place = None
-    while page := await past.find(PastQuery(limit=limit, behind=place)):
+    while page := await past.find(PastQuery(limit=limit, after=place)):
         found += page
         place = place_of(page[-1])
 

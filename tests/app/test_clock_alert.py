@@ -16,7 +16,7 @@ from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.alerts import Trouble
 from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
-from monitor.outputs.metrics.assembly import DaemonMetrics
+from monitor.outputs.metrics.daemon_metrics import DaemonMetrics
 from monitor.supervisor import Supervisor
 from monitor.workspace.access.stored_tokens import TokenMemory
 from monitor.workspace.settings import WorkspaceSettings

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from monitor.callbacks.settings import ListenerSettings
-from monitor.listening.handles import raise_handle_limit
+from monitor.listening.file_descriptors import raise_descriptor_limit
 from monitor.listening.settings import ConnectionLimits
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.web.settings import ServerSettings
@@ -100,7 +100,7 @@ async def test_a_flood_stops_one_listener_at_most(tmp_path: Path, flooded_listen
 
 async def test_a_thousand_idle_connections_at_a_limit_of_1024_handles(tmp_path: Path) -> None:
     """One source cannot stop a listener, and many can stop no more than that one."""
-    raise_handle_limit()  # of the test, which holds the other ends
+    raise_descriptor_limit()  # of the test, which holds the other ends
     watched = Watched(name="acme", url="http://127.0.0.1:9", token="a token")
     settings = Settings(tmp_path, watched, with_callbacks=True)
     assert settings.callbacks_port is not None

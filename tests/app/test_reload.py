@@ -17,8 +17,8 @@ from monitor.app.store_opening import OpenStore
 from monitor.app.store_opening import open_store as open_any
 from monitor.bus.settings import StorageSettings
 from monitor.bus.sqlite.sole_shard import SqliteStore
-from monitor.cli.hang_up import HangUpReload
 from monitor.cli.service_manager import ServiceManager
+from monitor.cli.sighup import SighupReload
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.logs import Redactor
 from monitor.model.clock import Clock, SystemClock
@@ -262,7 +262,7 @@ async def test_a_reload_is_repeated_until_the_store_answers(tmp_path: Path) -> N
 
     async def act(daemon: Daemon, _: Addresses) -> None:
         clock = SystemClock()
-        hang_up = HangUpReload(
+        sighup = SighupReload(
             daemon,
             path,
             manager=ServiceManager(None, clock=clock),
@@ -271,9 +271,9 @@ async def test_a_reload_is_repeated_until_the_store_answers(tmp_path: Path) -> N
             on_reloaded=followed.append,
         )
         async with asyncio.TaskGroup() as group:
-            reloads = group.create_task(hang_up.run(), name="reloads")
+            reloads = group.create_task(sighup.run(), name="reloads")
             stores[0].refuse_to_all("keep_only")
-            hang_up.request()
+            sighup.request()
             await eventually(lambda: stores[0].refusals > 1, why="no reload was tried")
             assert (shown(daemon), set(pollers())) == ({"here"}, {"here"})
             stores[0].refuse_to_all()

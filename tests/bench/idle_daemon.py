@@ -15,9 +15,9 @@ from prometheus_client import CollectorRegistry
 from monitor import logs
 from monitor.app.daemon import Addresses, Daemon
 from monitor.bus.settings import StorageSettings
-from monitor.cli.garbage import exempt_what_lasts, search_often
+from monitor.cli.gc_tuning import exempt_what_lasts, search_often
 from monitor.config import Configuration, WorkspaceConfiguration
-from monitor.listening.handles import raise_handle_limit
+from monitor.listening.file_descriptors import raise_descriptor_limit
 from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
 from monitor.web.settings import ServerSettings
@@ -27,7 +27,7 @@ from monitor.workspace.settings import WorkspaceSettings
 async def main(shards: str, workspace_url: str, database_url: str) -> None:
     """Follow the workspaces until cancelled."""
     logs.configure(level="error")
-    raise_handle_limit()
+    raise_descriptor_limit()
     exempt_what_lasts()
     configuration = Configuration(
         workspaces=tuple(

@@ -16,8 +16,7 @@ from monitor.app.consumer_states import WorkspaceStates
 from monitor.bus.contract import Change, DeadLetter, Start, StateEntry, Step
 from monitor.bus.dump import postgres_store, sqlite_store
 from monitor.bus.dump.dump_file import DumpReader
-from monitor.bus.dump.dumping import Import, OnProgress, export_store
-from monitor.bus.dump.records import (
+from monitor.bus.dump.dump_records import (
     Counts,
     DumpSource,
     DumpTarget,
@@ -26,6 +25,7 @@ from monitor.bus.dump.records import (
     Shards,
     StoreTable,
 )
+from monitor.bus.dump.dumping import Import, OnProgress, export_store
 from monitor.bus.dump.routing import place_in_database, place_in_dump, place_in_file
 from monitor.bus.postgres_address import is_postgres, postgres_address
 from monitor.bus.settings import store_path
@@ -33,7 +33,7 @@ from monitor.bus.sqlite import SqliteBus
 from monitor.model.alerts import BRIDGE, Alert, AlertState, Severity, Silence
 from monitor.model.events import AlertEvent, Event, EventType, RunEvent, run_event_id
 from monitor.model.runs import RunKey, RunKind, Source, Status
-from monitor.outputs.metrics.rows import AwaitedDurations, Identity, RunCounts
+from monitor.outputs.metrics.counter_rows import AwaitedDurations, Identity, RunCounts
 from tests.bus.examples import NOW, SOON, at, callback, run
 from tests.clocks import ManualClock
 

@@ -19,7 +19,7 @@ from monitor.bus.postgres.connections.migrations import prepare
 from monitor.bus.postgres.lease_manager import LeaseManager
 from monitor.bus.postgres.leases.heartbeat import Heartbeat
 from monitor.bus.postgres.leases.lease import RENEWALS, Lease, LeaseDeadline
-from monitor.bus.postgres.metrics import LeaseMetrics
+from monitor.bus.postgres.postgres_metrics import LeaseMetrics
 from monitor.bus.postgres_address import postgres_address
 from monitor.bus.shards import (
     LeaseChange,

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from monitor.bus.contract import Change, DeadLetter, EventBus, Received
-from monitor.bus.dump.records import StoreTable
+from monitor.bus.dump.dump_records import StoreTable
 from monitor.bus.shards import CLUSTER, SOLE
 from monitor.model.alerts import BRIDGE
 from monitor.model.errors import ConfigurationError

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.dump.dump_file import DumpReader
-from monitor.bus.dump.records import COLUMNS, SCHEMA, StoreTable
+from monitor.bus.dump.dump_records import COLUMNS, SCHEMA, StoreTable
 from monitor.bus.postgres.connections.connecting import connect
 from monitor.bus.postgres.connections.migrations import LOCK
 from monitor.bus.postgres_address import postgres_address

@@ -14,7 +14,7 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Change, DeadLetter, Retention, Start, StateEntry, Step
-from monitor.bus.dump.records import Row, StoreTable
+from monitor.bus.dump.dump_records import Row, StoreTable
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.events import Event, RunEvent
 from tests.bus.dump_scenario import (

@@ -82,6 +82,6 @@ async def test_memory_holds_the_newest_only() -> None:
     end.append([Recorded(7 + number, event(number)) for number in range(1, stored + 1)])
 
     kept = stored - log_tail.EVENTS_KEPT
-    assert end.behind(7 + kept - 1, limit=1) is None
-    assert end.behind(7 + kept, limit=1) == (Recorded(7 + kept + 1, event(kept + 1)),)
-    assert end.behind(7 + stored, limit=5) == ()
+    assert end.after(7 + kept - 1, limit=1) is None
+    assert end.after(7 + kept, limit=1) == (Recorded(7 + kept + 1, event(kept + 1)),)
+    assert end.after(7 + stored, limit=5) == ()

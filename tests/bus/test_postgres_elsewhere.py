@@ -10,7 +10,7 @@ import pytest
 
 from monitor.bus.contract import Change, Start, StateEntry, Step
 from monitor.bus.postgres.leases.rendezvous import best_daemon
-from monitor.bus.postgres.writing.instructions import OPEN_BOUND
+from monitor.bus.postgres.writing.instruction_table import OPEN_BOUND
 from monitor.bus.shards import ShardInstructions, ShardsElsewhere
 from monitor.model.errors import BusLostError, ConfigurationError
 from monitor.model.runs import Status

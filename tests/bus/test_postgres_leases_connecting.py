@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from monitor.bus.postgres.connections.connecting import Connection, connect
+from monitor.bus.postgres.connections.connection_failures import bus_errors
 from monitor.bus.postgres.connections.connector import PostgresConnector
-from monitor.bus.postgres.connections.failures import bus_errors
 from monitor.bus.postgres_address import postgres_address
 from monitor.model.errors import (
     BusSchemaError,

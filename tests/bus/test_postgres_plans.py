@@ -13,7 +13,7 @@ import pytest
 from monitor.bus.postgres import bus
 from monitor.bus.postgres.connections.connecting import Connection
 from monitor.bus.postgres.connections.sessions import set_up
-from monitor.bus.postgres.reading import opening, status, stored_runs, stored_shard
+from monitor.bus.postgres.reading import shard_opening, status, stored_runs, stored_shard
 from monitor.bus.postgres.writing import (
     arrivals,
     consumers,
@@ -28,7 +28,17 @@ from tests.bus.postgres_backend import connect, new_database
 from tests.postgres_server import PostgresServer
 
 _MODULES = (
-    *(arrivals, bus, consumers, first_entries, inbox_bounds, opening, pruning, status, stored_runs),
+    *(
+        arrivals,
+        bus,
+        consumers,
+        first_entries,
+        inbox_bounds,
+        shard_opening,
+        pruning,
+        status,
+        stored_runs,
+    ),
     *(stored_shard, transactions, unanswered),
 )
 _PARTS = tuple(part for part in vars(statements).values() if isinstance(part, statements.Part))

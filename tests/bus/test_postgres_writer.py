@@ -68,7 +68,7 @@ async def test_a_patient_write_goes_with_the_next_one(daemon: TestDaemon) -> Non
     before = transactions(daemon)
     step = asyncio.create_task(
         bus.advance(
-            Step(consumer="mqtt", position=7), timeout_seconds=SOON, patience_seconds=FOR_EVER
+            Step(consumer="mqtt", position=7), timeout_seconds=SOON, linger_seconds=FOR_EVER
         )
     )
     done, _ = await asyncio.wait([step], timeout=SHORT_SECONDS)

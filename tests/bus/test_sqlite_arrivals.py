@@ -67,8 +67,8 @@ async def test_older_callbacks_are_read_from_the_file() -> None:
     count = inbox.CALLBACKS_KEPT + 2
     recent.add(replace(callback(number), id=number) for number in range(1, count + 1))
 
-    assert recent.behind("marketing", 1, limit=1) is None
-    behind = recent.behind("marketing", 2, limit=1)
+    assert recent.waiting_after("marketing", 1, limit=1) is None
+    behind = recent.waiting_after("marketing", 2, limit=1)
     assert behind is not None
     assert [waiting.id for waiting in behind] == [3]
-    assert recent.behind("finance", 0, limit=1) is None
+    assert recent.waiting_after("finance", 0, limit=1) is None

@@ -189,8 +189,8 @@ async def test_a_start_beside_traces_of_a_former_store_says_so(
     await bus.close()
 
     (warning,) = [line for line in logged if line["log_level"] == "warning"]
-    assert warning["event"] == "store begins anew beside traces of a former one"
-    assert warning["traces"] == ["state.db-wal", "state.db.damaged", "state.db.lock"]
+    assert warning["event"] == "new store beside leftover files of a former one"
+    assert warning["leftovers"] == ["state.db-wal", "state.db.damaged", "state.db.lock"]
     assert (folder / warning["kept_log"]).read_bytes() == b"changes that are nowhere else"
 
 

@@ -133,7 +133,7 @@ async def test_a_patient_write_goes_with_the_next_one(
             bus.advance(
                 Step(consumer="mqtt", position=position),
                 timeout_seconds=SOON,
-                patience_seconds=FOR_EVER,
+                linger_seconds=FOR_EVER,
             )
         )
         for position in (1, 2)
@@ -147,10 +147,10 @@ async def test_a_patient_write_goes_with_the_next_one(
 
 
 async def test_a_patient_write_is_stored_at_its_end(bus: SqliteBus) -> None:
-    """Where nobody else writes, a step is stored by itself once its patience is over."""
+    """Where nobody else writes, a step is stored by itself once its linger is over."""
     await bus.subscribe("mqtt", start=Start.OLDEST)
     step = Step(consumer="mqtt", position=1)
-    await bus.advance(step, timeout_seconds=SOON, patience_seconds=0.01)
+    await bus.advance(step, timeout_seconds=SOON, linger_seconds=0.01)
 
     assert await bus.subscribe("mqtt", start=Start.OLDEST) == 1
 
@@ -158,9 +158,7 @@ async def test_a_patient_write_is_stored_at_its_end(bus: SqliteBus) -> None:
 async def test_closing_stores_patient_writes(tmp_path: Path) -> None:
     """A write that still waits for company is durable when the store is closed."""
     store = Store(tmp_path / "state.db")
-    patient = store.writer.write(
-        store_entries, "a", timeout_seconds=SOON, patience_seconds=FOR_EVER
-    )
+    patient = store.writer.write(store_entries, "a", timeout_seconds=SOON, linger_seconds=FOR_EVER)
     waiting = asyncio.create_task(patient)
     await asyncio.sleep(0)
     await store.writer.close()

@@ -18,7 +18,7 @@ def numbered(id_: int) -> StoredCallback:
 
 
 def ids_behind(waiting: WaitingCallbacks, place: int) -> list[int]:
-    return [found.id for found in waiting.behind("marketing", place, limit=100)]
+    return [found.id for found in waiting.after("marketing", place, limit=100)]
 
 
 def test_what_was_processed_during_a_query_does_not_come_back() -> None:
@@ -38,7 +38,7 @@ def test_one_that_cannot_be_understood_is_met_by_its_reader() -> None:
     """It has a place, and no contents."""
     waiting = WaitingCallbacks()
     waiting.learn_unreadable("marketing", 7)
-    (found,) = waiting.behind("marketing", 0, limit=9)
+    (found,) = waiting.after("marketing", 0, limit=9)
 
     assert (found.id, found.callback) == (7, None)
     assert waiting.sizes() == {"marketing": 1}
@@ -70,7 +70,7 @@ def test_a_reader_that_goes_on_behind_a_place_misses_nothing(
                 waiting.learn(numbered(id_))
             expected.append(id_)
         assert ids_behind(waiting, 0) == expected
-        for found in waiting.behind("marketing", place, limit=2):
+        for found in waiting.after("marketing", place, limit=2):
             seen.append(found.id)
             place = found.place
     seen += ids_behind(waiting, place)

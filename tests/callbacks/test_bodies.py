@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.callbacks import bodies, signature
+from monitor.callbacks import bodies, callback_signature
 from monitor.model.errors import PayloadError
 from monitor.model.runs import RunKind
 from monitor.model.secrets import Secret
@@ -124,7 +124,7 @@ HEADERS = st.text(max_size=100) | st.lists(
 def test_no_header_signs_a_body_by_chance(header: str | None, body: bytes) -> None:
     """Any text in place of the signature is a wrong signature."""
     now = datetime(2026, 11, 21, 10, tzinfo=UTC)
-    verifier = signature.Verifier(Secret("key"))
+    verifier = callback_signature.Verifier(Secret("key"))
     assert not verifier.accepts(header, body, now=now)
     stamped = f"t={int(now.timestamp())},sha256={'0' * 64}"
     assert not verifier.accepts(stamped + (header or ""), body, now=now)

@@ -44,13 +44,13 @@ class HeldBus(SqliteBus):
         return held
 
     async def commit(
-        self, change: Change, *, timeout_seconds: float, patience_seconds: float = 0.0
+        self, change: Change, *, timeout_seconds: float, linger_seconds: float = 0.0
     ) -> tuple[Received, ...]:
         await self.may_commit.wait()
         if self.is_full:
             raise BusUnavailableError("the disk is full")
         return await super().commit(
-            change, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
+            change, timeout_seconds=timeout_seconds, linger_seconds=linger_seconds
         )
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.callbacks.signature import Verifier
+from monitor.callbacks.callback_signature import Verifier
 from monitor.model.secrets import Secret
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)

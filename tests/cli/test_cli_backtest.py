@@ -289,7 +289,7 @@ async def test_what_is_not_evaluated_is_reported(past: Past) -> None:
     begins = "the log begins at 2026-11-20T10:01:03Z: nothing before is evaluated\n"
     assert (await past.test(FAILED)).err == begins
     done = await past.test('[[alerts]]\nrule = "not_fresh"')
-    assert done.err.startswith(f"{begins}not_fresh: limits are learned anew from the first of")
+    assert done.err.startswith(f"{begins}not_fresh: limits are learned again from the first of")
     later = ("--since", "2026-11-20T10:02:00Z")
     done = await past.test('[[alerts]]\nrule = "not_fresh"\nthreshold = 60', arguments=later)
     assert (done.code, done.err) == (0, "")

@@ -123,7 +123,7 @@ async def test_oauth_is_printed_in_lines() -> None:
         ("--history -1d", "--history: '-1d' is no length of time; write one as 90s, 30m, 2h"),
         ("--history 7x", "--history: '7x' is no length of time"),
         ("--history 0d", "--history: '0d' is no length of time"),
-        ("--history 400d", "--history: '400d' is too long; the sandbox has at most 30d behind it"),
+        ("--history 400d", "--history: '400d' is too long; at most 30d are possible"),
         ("--flows 0", "Invalid value for '--flows'"),
         ("--oauth --token mine", "with --oauth no access token can be chosen"),
         ("--oauth --access-token-seconds 0", "Invalid value for '--access-token-seconds'"),

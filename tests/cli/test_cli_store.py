@@ -71,7 +71,7 @@ def test_all_damage_is_listed(store: Path, capsys: pytest.CaptureFixture[str]) -
     assert "event 6 where 7 belongs" in captured.out
     assert captured.err == (
         f"error: the store {store} is damaged: 3 problems found: restore a backup, or move the "
-        "file away to begin anew\n"
+        "file away to start over\n"
     )
 
 

@@ -67,7 +67,7 @@ async def test_a_program_gets_the_same_as_json(tmp_path: Path) -> None:
         "configuration",  # the warning
         "configuration file",
         "secret files",
-        "handles",
+        "file descriptors",
         "server address",
         "callbacks address",
         "store",

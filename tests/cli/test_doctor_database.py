@@ -14,7 +14,7 @@ from monitor.bus.postgres.connections.migrations import prepare
 from monitor.bus.postgres_address import postgres_address
 from monitor.bus.settings import StorageSettings
 from monitor.cli.configuration_report import report, summary
-from monitor.cli.database_trial import check_database
+from monitor.cli.database_check import check_database
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.check_lines import CheckLine
 from monitor.model.secrets import Secret

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
+from monitor.cli.doctor_checks.descriptor_limit import check_file_descriptors
 from monitor.cli.doctor_checks.file_access import check_files
-from monitor.cli.doctor_checks.handles import check_handles
 from monitor.config import Configuration
 from monitor.model.secrets import Secret
 from monitor.web.settings import ServerSettings
@@ -94,7 +94,7 @@ async def test_the_command_checks_the_files_that_the_configuration_names(folder:
 
 
 @pytest.mark.parametrize(
-    ("handles", "connections", "outcome", "words"),
+    ("descriptors", "connections", "outcome", "words"),
     [
         (65_536, 8, "ok", "4096 on each listener"),
         (1_024, 8, "warning", "384 for callbacks.in_flight_limit, 1000 are wanted"),
@@ -103,14 +103,14 @@ async def test_the_command_checks_the_files_that_the_configuration_names(folder:
     ],
 )
 def test_handles_are_compared_with_what_is_wanted(
-    handles: int, connections: int, outcome: str, words: str
+    descriptors: int, connections: int, outcome: str, words: str
 ) -> None:
     """Listeners, connections to workspaces, and what the daemon needs for itself."""
     configuration = Configuration(
         workspaces=(workspace_at("http://127.0.0.1:9", connections=connections),),
         callbacks=ListenerSettings(),
     )
-    line = check_handles(configuration, handles=handles)
+    line = check_file_descriptors(configuration, descriptors=descriptors)
     assert (line.outcome, words in line.found) == (outcome, True), line
     assert ("LimitNOFILE" in str(line.hint)) == (outcome == "warning")
 

@@ -53,7 +53,7 @@ async def test_a_store_that_is_none_is_named(settings: Settings) -> None:
     (line,) = await said(settings, code=1)
     assert line.startswith('error: storage.url: "sqlite:///')
     assert f"{store} is not a sound SQLite database" in line
-    assert line.endswith(": restore a backup, or move the file away to begin anew")
+    assert line.endswith(": restore a backup, or move the file away to start over")
     store.unlink()
     store.mkdir()
     (line,) = await said(settings, code=1)

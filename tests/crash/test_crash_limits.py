@@ -1,4 +1,4 @@
-"""Too little room at the start, too few handles on the way: one line, or a daemon that goes on."""
+"""Too little room at the start, too few descriptors later: one line, or a daemon that goes on."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_a_disk_that_is_full_at_the_start_is_named(
 
 
 def without_free_handles(process_id: int) -> tuple[int, int]:
-    """Leave the process the handles that it has; return the former limits."""
+    """Leave the process the file descriptors that it has; return the former limits."""
     handles = len(list(Path(f"/proc/{process_id}/fd").iterdir()))
     _, hard = resource.prlimit(process_id, resource.RLIMIT_NOFILE)
     return resource.prlimit(process_id, resource.RLIMIT_NOFILE, (handles, hard))

@@ -152,7 +152,7 @@ async def test_a_damaged_store_is_refused_in_one_line(
         assert await ended(daemon) == 1
         await daemon.start()
         await eventually(
-            lambda: "store begins anew beside traces of a former one" in daemon.log,
+            lambda: "new store beside leftover files of a former one" in daemon.log,
             why=lambda: daemon.log[-2_000:],
         )
         assert await daemon.end() == 0

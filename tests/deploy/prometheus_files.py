@@ -15,7 +15,7 @@ from monitor.callbacks.task_statuses import STATES
 from monitor.catalogue.capabilities import Capability
 from monitor.model.alerts import AlertState, Severity
 from monitor.model.runs import RunKind, Status
-from monitor.outputs.metrics.inventory import QUALITIES
+from monitor.outputs.metrics.inventory_metrics import QUALITIES
 from monitor.polling.poll_loop.attempts import _OUTCOMES as POLL_OUTCOMES
 from monitor.polling.poll_loop.attempts import IDLE, OK
 from tests.deploy.documents import ROOT

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.listening.handles import connection_cap
+from monitor.listening.file_descriptors import connection_cap
 from monitor.listening.settings import ConnectionLimits
 from monitor.listening.sources import TrustedProxies
 from tests.app.eventually import eventually
@@ -51,11 +51,13 @@ def test_without_trusted_proxies_no_header_is_believed(peer: str, forwarded_for:
     assert nobody.source(peer, forwarded_for) == nobody.source(peer, [])
 
 
-@pytest.mark.parametrize(("handles", "cap"), [(64, 8), (256, 64), (1_024, 384), (65_536, 4_096)])
-def test_the_cap_leaves_handles_to_others(handles: int, cap: int) -> None:
-    """Both listeners at their caps leave a quarter of the handles to store, polls and outputs."""
-    assert connection_cap(handles) == cap
-    assert handles < 256 or handles - 2 * cap >= max(128, handles // 4)
+@pytest.mark.parametrize(
+    ("descriptors", "cap"), [(64, 8), (256, 64), (1_024, 384), (65_536, 4_096)]
+)
+def test_the_cap_leaves_descriptors_to_others(descriptors: int, cap: int) -> None:
+    """Both listeners at their caps leave a quarter of them to store, polls and outputs."""
+    assert connection_cap(descriptors) == cap
+    assert descriptors < 256 or descriptors - 2 * cap >= max(128, descriptors // 4)
 
 
 async def test_a_proxy_has_no_cap_and_who_is_behind_it_has() -> None:

@@ -61,9 +61,7 @@ class LeasedStore(SqliteBus):
         self.after_confirmation()
 
     async def advance(
-        self, step: Step, *, timeout_seconds: float, patience_seconds: float = 0.0
+        self, step: Step, *, timeout_seconds: float, linger_seconds: float = 0.0
     ) -> None:
-        await super().advance(
-            step, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
-        )
+        await super().advance(step, timeout_seconds=timeout_seconds, linger_seconds=linger_seconds)
         self.after_step()

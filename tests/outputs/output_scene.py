@@ -55,13 +55,13 @@ class MortalBus:
         return getattr(self._bus, name)
 
     async def advance(
-        self, step: Step, *, timeout_seconds: float, patience_seconds: float = 0.0
+        self, step: Step, *, timeout_seconds: float, linger_seconds: float = 0.0
     ) -> None:
         self.steps += 1
         is_cut = self.steps == self._cut
         if not self.is_dead and (not is_cut or self._is_stored):
             await self._bus.advance(
-                step, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
+                step, timeout_seconds=timeout_seconds, linger_seconds=linger_seconds
             )
         self.is_dead |= is_cut
         if self.is_dead:

@@ -29,7 +29,7 @@ class StoredStep(Struct, frozen=True):
     """A position that was to be stored, and for how long it waits for another's commit."""
 
     position: int | None
-    patience_seconds: float
+    linger_seconds: float
 
 
 class CountingBus:
@@ -43,9 +43,9 @@ class CountingBus:
         return getattr(self._bus, name)
 
     async def advance(
-        self, step: Step, *, timeout_seconds: float, patience_seconds: float = 0.0
+        self, step: Step, *, timeout_seconds: float, linger_seconds: float = 0.0
     ) -> None:
-        self.steps.append(StoredStep(step.position, patience_seconds))
+        self.steps.append(StoredStep(step.position, linger_seconds))
         await self._bus.advance(step, timeout_seconds=timeout_seconds)
 
 
@@ -120,7 +120,7 @@ async def test_a_position_waits_for_the_commits_of_others(scene: Scene) -> None:
     running.cancel()
     await asyncio.wait([running])
     assert 1 <= len(steps) <= 3
-    assert all(step.patience_seconds == 0.5 for step in steps)
+    assert all(step.linger_seconds == 0.5 for step in steps)
     assert await scene.stored_position() == EVENTS
 
 
@@ -146,7 +146,7 @@ async def test_what_is_nothing_for_people_causes_no_commit(scene: Scene) -> None
     running.cancel()
     await asyncio.wait([running])
     assert 1 <= len(steps) <= 3
-    assert all(step.patience_seconds > 0 for step in steps)
+    assert all(step.linger_seconds > 0 for step in steps)
 
 
 async def test_a_drain_does_not_wait_for_others(scene: Scene) -> None:

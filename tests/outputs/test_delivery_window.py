@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.model.runs import Pipeline, PipelineKind, Status
-from monitor.outputs.delivery_window import CAREFUL_AFTER, DeliveryWindow, EntryState, WindowEntry
+from monitor.outputs.delivery_window import SINGLY_AFTER, DeliveryWindow, EntryState, WindowEntry
 from tests.outputs.stories import run_event
 
 OTHER_FLOW = Pipeline(kind=PipelineKind.FLOW, id="8", name="returns")
@@ -99,7 +99,7 @@ def test_a_receiver_that_accepts_nothing_costs_no_event() -> None:
 def test_an_event_that_breaks_the_connection_is_found_by_sending_it_alone() -> None:
     """After repeated breaks only the oldest event is tried; if it breaks again it is given up."""
     window = window_of(("1", FLOW), ("2", OTHER_FLOW))
-    for _ in range(CAREFUL_AFTER):
+    for _ in range(SINGLY_AFTER):
         for entry in send_all(window):
             window.mark_failed(entry, is_connection_lost=True)
         window.rewind(attempts=ATTEMPTS)

@@ -13,8 +13,8 @@ import pytest
 from monitor.model.clock import Clock, SystemClock
 from monitor.model.events import Event, RunEvent
 from monitor.outputs.cloudevents import encode, message_of
-from monitor.outputs.file.obstacles import obstacle_to
 from monitor.outputs.file.output import FileOutput
+from monitor.outputs.file.path_checks import path_problem
 from monitor.outputs.file.settings import FileSettings
 from tests.cli.doctor_scene import without_rights
 from tests.crash.disks import small_file_system
@@ -219,7 +219,7 @@ def test_a_name_leaves_room_for_that_of_a_rotated_file(
     tmp_path: Path, length: int, *, is_refused: bool
 ) -> None:
     """A name that opens, and could never be rotated, is refused at once."""
-    problem = obstacle_to(tmp_path / ("e" * length))
+    problem = path_problem(tmp_path / ("e" * length))
     assert (problem is not None and "name is too long" in problem) == is_refused
 
 
@@ -235,10 +235,10 @@ def rename(path: Path) -> None:
 
 
 async def assert_reported(file: Path, clock: Clock, problem: str) -> None:
-    """Assert that the problem is an obstacle for `check`, and fails in `doctor`, with a hint."""
+    """Assert that the problem fails in `check` and in `doctor`, with a hint."""
     settings = FileSettings(path=str(file))
-    (obstacle,) = FileOutput.obstacles(settings)
-    assert obstacle.startswith(f"path: {problem}")
+    (found,) = FileOutput.path_problems(settings)
+    assert found.startswith(f"path: {problem}")
     (line,) = await FileOutput.check(settings, clock=clock)
     assert (line.outcome, line.found) == ("failed", f"{file}: {problem}")
     assert line.hint

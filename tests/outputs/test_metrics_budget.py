@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from monitor.model.runs import PipelineKind, RunKind, Status
-from monitor.outputs.metrics.budget import limits_of
 from monitor.outputs.metrics.families import SERIES_OF_IDLE_PIPELINE, SERIES_OF_PIPELINE
+from monitor.outputs.metrics.series_budget import limits_of
 from monitor.outputs.metrics.settings import MetricsSettings
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON, flow, history, named, plan, run, samples, series

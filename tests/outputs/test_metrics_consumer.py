@@ -19,8 +19,7 @@ from monitor.model.errors import BusUnavailableError
 from monitor.model.events import Event
 from monitor.model.runs import RunKind, Status
 from monitor.outputs.metrics.consumer import CONSUMER, MetricsConsumer
-from monitor.outputs.metrics.counting import CountingLimits
-from monitor.outputs.metrics.rows import (
+from monitor.outputs.metrics.counter_rows import (
     DURATION_BOUNDS,
     NO_DURATIONS,
     OTHER,
@@ -28,6 +27,7 @@ from monitor.outputs.metrics.rows import (
     QueueCounts,
     RunCounts,
 )
+from monitor.outputs.metrics.counting import CountingLimits
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.tracking.live_state import LiveState
 from tests.clocks import ManualClock

@@ -10,8 +10,8 @@ import pytest
 
 from monitor.model.events import Event, EventType
 from monitor.model.runs import RunKind, RunState, Status
+from monitor.outputs.metrics.counter_rows import CounterRow, Identity, RunCounts, decode_row
 from monitor.outputs.metrics.counting import CountingLimits, PendingCounts
-from monitor.outputs.metrics.rows import CounterRow, Identity, RunCounts, decode_row
 from tests.outputs.metrics_daemon import a_daemon
 from tests.outputs.metrics_examples import claimed, event, flow, history, named, run
 

@@ -10,8 +10,7 @@ import pytest
 
 from monitor.model.events import Event, EventType, WorkspaceEvent
 from monitor.model.runs import JobCount, RunKind, Status, Trigger
-from monitor.outputs.metrics.counting import CountingLimits, PendingCounts
-from monitor.outputs.metrics.rows import (
+from monitor.outputs.metrics.counter_rows import (
     OTHER,
     UNKNOWN,
     AwaitedDurations,
@@ -23,6 +22,7 @@ from monitor.outputs.metrics.rows import (
     decode_row,
     with_present_bounds,
 )
+from monitor.outputs.metrics.counting import CountingLimits, PendingCounts
 from tests.outputs.metrics_examples import NOON, event, flow, history, plan, run
 
 ROOMY = CountingLimits(places=100, forget_seconds=86_400)

@@ -20,10 +20,10 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
 from monitor.outputs.metrics import families
+from monitor.outputs.metrics.counter_rows import QUEUE_BOUNDS, RunExemplar
 from monitor.outputs.metrics.exposition import negotiate
 from monitor.outputs.metrics.exposition_cache import ExpositionCache, ExpositionPage, FamilyText
 from monitor.outputs.metrics.families import Family, FamilyShape, FamilyType
-from monitor.outputs.metrics.rows import QUEUE_BOUNDS, RunExemplar
 from tests.examples import examples
 
 ACCEPTED = (

@@ -20,9 +20,9 @@ from monitor.bus.sqlite import SqliteBus
 from monitor.model.alerts import AlertingSnapshot, Severity
 from monitor.model.live_state import PollStatus, Reachability
 from monitor.model.runs import Status
-from monitor.outputs.metrics.assembly import DaemonMetrics, ShardMetrics
+from monitor.outputs.metrics.daemon_metrics import DaemonMetrics, ShardMetrics
 from monitor.outputs.metrics.settings import MetricsSettings
-from monitor.polling.poll_loop.metrics import PollMetrics
+from monitor.polling.poll_loop.poll_metrics import PollMetrics
 from monitor.tracking.live_state import LiveState
 from monitor.workspace.api_metrics import ApiMetrics
 from tests.clocks import ManualClock

@@ -68,7 +68,7 @@ async def test_a_cancellation_beside_the_answer_to_a_connect_is_kept(broker: Mos
     stopped = StoppedClient(broker, during="connect")
     with pytest.raises(asyncio.CancelledError):
         await asyncio.create_task(stopped.run())
-    stopped.client.hang_up()
+    stopped.client.drop_connection()
     del stopped
     gc.collect()
     assert logged == []
@@ -116,7 +116,7 @@ async def _stop_after_the_end(client: BrokerClient) -> None:
     connecting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await connecting
-    client.hang_up()
+    client.drop_connection()
     is_given_up.set()
 
 
@@ -139,7 +139,7 @@ async def test_a_socket_that_a_thread_makes_for_nobody_is_closed(broker: Mosquit
     connecting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await connecting
-    client.hang_up()
+    client.drop_connection()
     is_given_up.set()
     await loop.shutdown_default_executor()
     await asyncio.sleep(0)

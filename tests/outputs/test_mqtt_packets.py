@@ -18,7 +18,7 @@ from paho.mqtt.enums import MQTTErrorCode
 from monitor.model.clock import SystemClock
 from monitor.model.errors import OutputRefusedError
 from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage
-from monitor.outputs.mqtt.opening import VERSIONS
+from monitor.outputs.mqtt.link_opening import VERSIONS
 from monitor.outputs.mqtt.packets import publish_packet, read_puback
 from monitor.outputs.mqtt.settings import MqttProtocol
 from tests.outputs.mqtt_scene import Subscriber, settings_for

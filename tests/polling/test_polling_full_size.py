@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKind, RunState, Source, Status
+from monitor.polling.lists.expected_rows import ExpectedRows
 from monitor.polling.lists.list_check import ListChecks
-from monitor.polling.lists.written_rows import WrittenRows
 from monitor.tracking.live_state import active_of
 from monitor.workspace.payloads import RowHead
 from tests.full_size import counting_steps, flow_of
@@ -39,7 +39,7 @@ def run_many(scene: Scene) -> None:
 async def test_finding_out_what_a_list_must_show_does_not_hold_the_loop(scene: Scene) -> None:
     """As many rows as are remembered are gone through in slices, without a copy of each."""
     now = scene.context.workspace_now()
-    written = WrittenRows(scene.context, ListChecks(scene.context), RunKind.JOB_GROUP)
+    written = ExpectedRows(scene.context, ListChecks(scene.context), RunKind.JOB_GROUP)
     written.saw(
         [
             RowHead(id=str(number), native_status="Complete", updated_at=now)

@@ -91,7 +91,7 @@ class Things:
 
 @dataclass(kw_only=True)
 class Workspace:
-    """The server, and the world behind it."""
+    """The server, and its world."""
 
     url: str
     world: World

@@ -24,8 +24,8 @@ from monitor.model.runs import (
     Trigger,
     status_of,
 )
+from monitor.outputs.metrics.counter_rows import RunCounts
 from monitor.outputs.metrics.counting import CountingLimits, PendingCounts
-from monitor.outputs.metrics.rows import RunCounts
 from monitor.tracking.transitions import Boundary, advance
 
 START = datetime(2026, 11, 21, 10, tzinfo=UTC)

@@ -20,8 +20,8 @@ from monitor.model.runs import (
     Status,
     status_of,
 )
+from monitor.outputs.metrics.counter_rows import JobCounts, QueueCounts
 from monitor.outputs.metrics.counting import CountingLimits, PendingCounts
-from monitor.outputs.metrics.rows import JobCounts, QueueCounts
 from monitor.tracking.transitions import Boundary
 from tests.tracking.histories import START, World, remaining
 

@@ -58,12 +58,12 @@ class DelayedCommits(SqliteBus):
         return delayed
 
     async def commit(
-        self, change: Change, *, timeout_seconds: float, patience_seconds: float = 0.0
+        self, change: Change, *, timeout_seconds: float, linger_seconds: float = 0.0
     ) -> tuple[Received, ...]:
         self.has_begun.set()
         await self.may_commit.wait()
         return await super().commit(
-            change, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
+            change, timeout_seconds=timeout_seconds, linger_seconds=linger_seconds
         )
 
 

@@ -30,7 +30,7 @@ from monitor.model.alerts import (
     Silence,
 )
 from monitor.model.events import EventType
-from monitor.model.notifying import NotificationStatus, OutputTypes, why_nobody_is_notified
+from monitor.model.notifying import NotificationStatus, OutputTypes, why_not_notified
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.outputs.replaying import Replayed
 from monitor.web.requests import AlertingRequests
@@ -70,7 +70,7 @@ class FakeAlerting:
             explain_run=self._explain_run,
             explain_pipeline=self._explain_pipeline,
             outputs=lambda: self.outputs,
-            unnotified=lambda: why_nobody_is_notified(self.outputs),
+            unnotified=lambda: why_not_notified(self.outputs),
             notifications=self._notifications,
             replay=self._replay,
         )

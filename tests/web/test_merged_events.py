@@ -14,7 +14,7 @@ import pytest
 from monitor.bus.contract import Change
 from monitor.model.events import RunEvent
 from monitor.model.runs import RunKey, RunKind, Status
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.shown_shards import ShardDirectory, live_state_of
 from monitor.web.views.events import EventReader, EventsQuery
 from monitor.web.views.log_positions import LATENESS, LogPositions
@@ -144,7 +144,7 @@ async def test_a_stream_goes_on_where_it_ended(cluster: Cluster) -> None:
     (*_, last) = await cluster.log.events({}, limit=10)
     late = await cluster.record("gamma", "3", seconds_ago=5)
     positions = LogPositions(cluster.log, clock=cluster.clock)
-    begin = await positions.behind("Last-Event-ID", str(positions.cursor(last)), is_resumed=True)
+    begin = await positions.after("Last-Event-ID", str(positions.cursor(last)), is_resumed=True)
     ids = [recorded.event.id for recorded in await cluster.log.events(begin.by_shard, limit=10)]
     assert ids == [late]
     assert old not in ids

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from monitor.model.alerts import AlertState
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
-from monitor.web.http.cursors import cursor_behind, read_cursor, sort_text
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.cursors import cursor_after, read_cursor, sort_text
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.queries import LONGEST_PARAMETER
 from monitor.web.views.overview.pipeline_rows import PipelineSort
 from tests.web.site import Site
@@ -36,7 +36,7 @@ def encoded(value: Any) -> str:
 )
 def test_a_key_comes_back_as_it_was(at: datetime, number: int, text: str) -> None:
     """Instants keep their microseconds, and texts may be anything."""
-    cursor = cursor_behind("runs", (at, number, text))
+    cursor = cursor_after("runs", (at, number, text))
     assert read_cursor("runs", cursor, tuple[datetime, int, str]) == (at, number, text)
     assert cursor.replace("-", "").replace("_", "").isalnum()  # it fits a URL as it is
 
@@ -52,7 +52,7 @@ def test_a_cursor_leads_through_a_list_that_changes() -> None:
         if not page:
             break
         shown += page
-        cursor = cursor_behind("runs", page[-1])
+        cursor = cursor_after("runs", page[-1])
         rows -= {page[0], page[-1]}
         rows.add((AT - timedelta(seconds=len(shown)), "before all others"))
     assert [row_id for _, row_id in shown] == [str(number) for number in range(10)]
@@ -78,8 +78,8 @@ def test_a_cursor_leads_through_a_list_that_changes() -> None:
         encoded(["runs", "2026-11-21T10:00:00", "1"]),
         encoded(["runs", "0001-01-01T00:00:00Z", "1"]),
         encoded(["runs", "9999-12-31T23:59:59Z", "1"]),
-        cursor_behind("runs", (AT, "1", "2")),
-        cursor_behind("alerts", (AT, "1")),
+        cursor_after("runs", (AT, "1", "2")),
+        cursor_after("alerts", (AT, "1")),
     ],
 )
 def test_what_is_no_cursor_of_a_list_is_refused(cursor: str) -> None:
@@ -98,7 +98,7 @@ def test_what_is_no_cursor_of_a_list_is_refused(cursor: str) -> None:
 def test_a_long_name_makes_no_long_cursor(letter: str) -> None:
     """A cursor of a list by name fits a parameter, whatever the names are."""
     key = ("w" * 63, sort_text(letter * 5_000), "9" * 40)
-    assert len(cursor_behind("pipelines by name", key)) <= LONGEST_PARAMETER
+    assert len(cursor_after("pipelines by name", key)) <= LONGEST_PARAMETER
 
 
 WORDS = st.text(max_size=8) | st.sampled_from(["acme", "flow", "plan", "job_group", "7", "\0"])

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from monitor.model.errors import BusUnavailableError
 from monitor.model.secrets import Secret
-from monitor.web.http.problems import errors_as_problems
+from monitor.web.http.problem_details import errors_as_problems
 from monitor.web.page.live import LivePages
 from monitor.web.page.problem_pages import problems_as_pages
 from monitor.web.page.shell import PageShell

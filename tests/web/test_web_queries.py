@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import Meta, Struct
 
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.queries import parse_query, url_of
 
 

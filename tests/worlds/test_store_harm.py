@@ -7,7 +7,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from monitor.bus.postgres.connections.failures import SERVER_ERRORS
+from monitor.bus.postgres.connections.connection_failures import SERVER_ERRORS
 from tests.postgres_server import PostgresServer
 from tests.worlds.store_harm import StoreDatabase
 

@@ -71,8 +71,8 @@ class PastAlerts:
         until = len(self._order)
         if query.before is not None:
             until = bisect_left(self._order, (PastPlace(query.before, "", _FIRST), ""))
-        if query.behind is not None:
-            until = min(until, bisect_left(self._order, (query.behind, "")))
+        if query.after is not None:
+            until = min(until, bisect_left(self._order, (query.after, "")))
         found: list[Alert] = []
         async for _, key in in_slices(self._order[since:until][::-1], size=_AT_ONCE):
             row = self._rows.get(key)  # dropped meanwhile, as may be

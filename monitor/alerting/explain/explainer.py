@@ -318,7 +318,9 @@ class Explainer:
         )
         steps = [*map(event_step, events)]
         steps += delivery_steps([*earlier, *events], await self.notifications.progress())
-        if any(alert.is_notified for alert in alerts) and (why := self.notifications.why_nobody()):
+        if any(alert.is_notified for alert in alerts) and (
+            why := self.notifications.why_not_notified()
+        ):
             steps.append(no_output_step(why))
         return steps
 

@@ -22,7 +22,7 @@ from monitor.model.notifying import (
     NOTIFYING,
     NotificationStatus,
     OutputTypes,
-    why_nobody_is_notified,
+    why_not_notified,
 )
 
 BEGAN_AT = "began at"  # key in the state of an output: when it was added
@@ -41,9 +41,9 @@ class NotificationReader:
         self._outputs = outputs
         self._began_at: dict[str, datetime | None] = {}  # by output; it never changes
 
-    def why_nobody(self) -> str | None:
+    def why_not_notified(self) -> str | None:
         """Return why no alert reaches anybody; None where an output takes alerts."""
-        return why_nobody_is_notified(self._outputs())
+        return why_not_notified(self._outputs())
 
     async def of(self, alerts: Sequence[Alert]) -> list[NotificationStatus]:
         """Return what was taken of each alert, in their order.
@@ -51,7 +51,7 @@ class NotificationReader:
         Raises:
             BusUnavailableError: the store does not answer.
         """
-        if (why := self.why_nobody()) is not None:
+        if (why := self.why_not_notified()) is not None:
             return [
                 NotificationStatus(why_not=why if alert.is_notified else None) for alert in alerts
             ]

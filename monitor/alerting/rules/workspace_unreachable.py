@@ -31,7 +31,7 @@ _NAMED_ONLY = frozenset({"flows", "plans"})
 # outage of the whole workspace the others are not tried.
 _LISTS = frozenset([*(WATCHED_BY[kind] for kind in RunKind), RECOVERY])
 # The other polls succeed without a request where there is nothing to ask for.
-_ALWAYS_ASKING = frozenset({"connect", "changes", "plan_runs", "names", "schedules"})
+_ALWAYS_POLLED = frozenset({"connect", "changes", "plan_runs", "names", "schedules"})
 
 
 class UnreachableSince(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -93,9 +93,9 @@ def _late_schedules(facts: WorkspaceFacts) -> str | None:
 
 def _is_refused(polls: tuple[PollStatus, ...]) -> bool:
     """True where the token is refused, and no poll was answered since."""
-    asking = [poll for poll in polls if poll.poll in _ALWAYS_ASKING]
-    refused = [poll.last_attempt_at for poll in asking if poll.last_outcome == "unauthorized"]
-    answered = [poll.last_success_at for poll in asking if poll.last_success_at is not None]
+    polled = [poll for poll in polls if poll.poll in _ALWAYS_POLLED]
+    refused = [poll.last_attempt_at for poll in polled if poll.last_outcome == "unauthorized"]
+    answered = [poll.last_success_at for poll in polled if poll.last_success_at is not None]
     return bool(refused) and all(at < max(refused) for at in answered)
 
 

@@ -42,7 +42,7 @@ _SHARDS_AT_ONCE = 100  # that are read in full
 _WORKSPACES_AT_ONCE = 500
 _OLD_SECONDS = 60.0  # of a mirror that is viewed
 _FORGET_SECONDS = 900.0  # after the last request
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 
 Stored = defaultdict[tuple[str, str], dict[str, bytes]]  # by workspace and topic
 
@@ -143,7 +143,7 @@ class Mirrors:
     async def run(self) -> None:
         """Remember which shards are held here, and forget what is not viewed; until cancelled."""
         while True:
-            await self._clock.sleep(_LOOK_SECONDS)
+            await self._clock.sleep(_CHECK_SECONDS)
             self.shown()  # or who looks first in an outage would find nothing
             if self._clock.monotonic() - self._requested_at > _FORGET_SECONDS:
                 self._mirrors.clear()

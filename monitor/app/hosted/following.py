@@ -13,7 +13,7 @@ from monitor.app.hosted.tracked_runs import TrackedRuns
 from monitor.bus.contract import EventBus
 from monitor.callbacks.inbox import InboxReader
 from monitor.callbacks.intake import CallbackIntake
-from monitor.callbacks.misses import MissWatch
+from monitor.callbacks.missed_callbacks import MissedCallbackWatch
 from monitor.callbacks.registrar import Registrar
 from monitor.callbacks.settings import CallbackSettings
 from monitor.config import WorkspaceConfiguration
@@ -90,11 +90,11 @@ class FollowedWorkspace:
             instance=instance,
         )
         self._status_memory = StatusMemory(self.name, bus=bus, live_state=live_state, clock=clock)
-        self._misses: MissWatch | None = None
+        self._misses: MissedCallbackWatch | None = None
         if (settings := configuration.callbacks) is not None:
             self.inbox = self._inbox(settings, bus=bus, clock=clock)
             self.intake = self._intake(self.inbox)
-            self._misses = MissWatch(
+            self._misses = MissedCallbackWatch(
                 self.name, settings=settings, bus=bus, live_state=live_state, clock=clock
             )
 
@@ -171,7 +171,7 @@ class FollowedWorkspace:
 
     def consumers(self) -> list[str]:
         """Return the consumers of the bus that belong to this workspace."""
-        return [MissWatch.consumer(self.name)] if self._misses is not None else []
+        return [MissedCallbackWatch.consumer(self.name)] if self._misses is not None else []
 
     async def open(self) -> None:
         """Load what the store knows of the workspace."""

@@ -29,7 +29,7 @@ from monitor.model.alerts import Silence, Trouble
 from monitor.model.clock import Clock
 from monitor.model.errors import BusLostError, BusUnavailableError
 from monitor.model.registries import ShardRegistry
-from monitor.outputs.metrics.assembly import DaemonMetrics
+from monitor.outputs.metrics.daemon_metrics import DaemonMetrics
 from monitor.supervisor import Supervisor
 from monitor.tracking.clock_step import move
 from monitor.web.shown_shards import ShownShard

@@ -210,7 +210,7 @@ def find_path_problems(settings: Mapping[str, Struct]) -> list[Problem]:
         Problem(key=f"{record.section}.{key}", value=shown(getattr(output, key)), hint=hint)
         for record in RECORDS
         if (output := settings.get(record.section)) is not None
-        for key, _, hint in (text.partition(": ") for text in record.load().obstacles(output))
+        for key, _, hint in (text.partition(": ") for text in record.load().path_problems(output))
     ]
 
 

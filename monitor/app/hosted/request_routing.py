@@ -112,7 +112,7 @@ def alerting_requests(
 
     def unnotified() -> str | None:
         is_worth_it = needs_output() and engine.snapshot().rules
-        return explainer.notifications.why_nobody() if is_worth_it else None
+        return explainer.notifications.why_not_notified() if is_worth_it else None
 
     return AlertingRequests(
         snapshot=engine.snapshot,

@@ -4,9 +4,7 @@ After a crash there is never state without its events. Events without state are 
 observation taken again makes the same ids, and an id that the log holds already is not added again.
 """
 
-from monitor.bus.contract.event_bus import EventBus, StoredRuns, StoredShard
-from monitor.bus.contract.stored_log import RecordedIn, StoredLog
-from monitor.bus.contract.words import (
+from monitor.bus.contract.data_types import (
     WAITING_CONSUMERS,
     Arrivals,
     Batch,
@@ -28,6 +26,8 @@ from monitor.bus.contract.words import (
     decode_entries,
     decode_entry,
 )
+from monitor.bus.contract.event_bus import EventBus, StoredRuns, StoredShard
+from monitor.bus.contract.stored_log import RecordedIn, StoredLog
 
 __all__ = [
     "WAITING_CONSUMERS",

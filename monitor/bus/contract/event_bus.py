@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Protocol
 
-from monitor.bus.contract.words import (
+from monitor.bus.contract.data_types import (
     Arrivals,
     Batch,
     Change,
@@ -47,7 +47,7 @@ class StoredRuns(Protocol):
         """Return at most ``limit`` stored runs, newest creation first.
 
         Of those statuses, all where none is named; of those pipelines only, where these are given;
-        created at or after ``since``; behind the stored run ``before`` in that order. Behind a run
+        created at or after ``since``; after the stored run ``before`` in that order. After a run
         that is not stored there is none.
         """
 
@@ -75,17 +75,17 @@ class StoredRuns(Protocol):
 
 
 class StoredShard(StoredRuns, Protocol):
-    """Reads one shard, whoever holds it. Every method may raise `BusUnavailableError`."""
+    """Reads one shard, whichever daemon holds it. Every method may raise `BusUnavailableError`."""
 
     @property
     def shard(self) -> str:
         """The name of the shard; "" for the only one of an embedded store."""
 
     async def events(self, *, after: int, limit: int) -> list[Recorded]:
-        """Return events behind ``after`` without a consumer; no gap is counted."""
+        """Return events after ``after`` without a consumer; no gap is counted."""
 
     async def events_since(self, recorded_at: datetime) -> int:
-        """Return the position in front of the first event recorded at or after that instant."""
+        """Return the position before the first event recorded at or after that instant."""
 
     async def consumer_state(self, consumer: str) -> dict[str, bytes]:
         """Return the state that the consumer's steps have stored."""
@@ -132,11 +132,11 @@ class EventBus(StoredShard, Protocol):
         """
 
     async def commit(
-        self, change: Change, *, timeout_seconds: float, patience_seconds: float = 0.0
+        self, change: Change, *, timeout_seconds: float, linger_seconds: float = 0.0
     ) -> tuple[Received, ...]:
         """Return once the change is durable, with an answer for each callback that arrived.
 
-        With ``patience_seconds`` a store may let it wait so long for a transaction that somebody
+        With ``linger_seconds`` a store may let it wait so long for a transaction that somebody
         else causes; the time-out begins only then.
 
         The same change again is a no-op. A callback that is a duplicate, as `receive` says, is not
@@ -155,7 +155,7 @@ class EventBus(StoredShard, Protocol):
         """
 
     async def inbox(self, workspace: str, *, after: int = 0, limit: int) -> Arrivals:
-        """Return waiting callbacks in the order of their arrival, from behind ``after``.
+        """Return waiting callbacks in the order of their arrival, from after ``after``.
 
         0 is the beginning, any other is the ``until`` of an answer before.
         """
@@ -167,23 +167,23 @@ class EventBus(StoredShard, Protocol):
         """Drop every other consumer with its state, and return their names."""
 
     async def read(self, consumer: str, *, after: int, limit: int) -> Batch:
-        """Return the events behind ``after``, at most ``limit``; does not move the position.
+        """Return the events after ``after``, at most ``limit``; does not move the position.
 
         ``consumer`` is only the name under which a gap is counted.
         """
 
     async def wait(self, after: int, *, timeout_seconds: float) -> bool:
-        """Return True once the log has events behind ``after``, False after the time-out.
+        """Return True once the log has events after ``after``, False after the time-out.
 
         A cancelled call leaves nothing behind.
         """
 
     async def advance(
-        self, step: Step, *, timeout_seconds: float, patience_seconds: float = 0.0
+        self, step: Step, *, timeout_seconds: float, linger_seconds: float = 0.0
     ) -> None:
         """Return once the consumer's step is durable. A position never moves back.
 
-        With ``patience_seconds`` it causes no commit of its own for so long: it becomes durable
+        With ``linger_seconds`` it causes no commit of its own for so long: it becomes durable
         with the next one that somebody else causes. The time-out begins only then.
         """
 

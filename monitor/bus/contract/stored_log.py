@@ -1,4 +1,4 @@
-"""The events of all shards of a store, whoever holds them, in one order."""
+"""The events of all shards of a store, whichever daemons hold them, in one order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Protocol
 
-from monitor.bus.contract.words import Recorded
+from monitor.bus.contract.data_types import Recorded
 
 Positions = Mapping[str, int]  # by shard
 
@@ -24,17 +24,17 @@ class StoredLog(Protocol):
         """Return the newest position of each shard."""
 
     async def positions_since(self, recorded_at: datetime) -> dict[str, int]:
-        """Return of each shard the position in front of what was recorded then or later."""
+        """Return of each shard the position before what was recorded then or later."""
 
     async def events(self, after: Positions, *, limit: int) -> list[RecordedIn]:
-        """Return at most ``limit`` events behind those positions.
+        """Return at most ``limit`` events after those positions.
 
         They come in the order in which they were recorded, of one shard in that of its log. A shard
         that is not named in ``after`` is new, and read from its beginning.
         """
 
     async def wait(self, after: Positions, *, timeout_seconds: float) -> bool:
-        """Return True once there may be events behind ``after``, False after the time-out.
+        """Return True once there may be events after ``after``, False after the time-out.
 
         A cancelled call leaves nothing behind.
         """

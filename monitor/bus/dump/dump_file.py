@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import msgspec
 from msgspec import Struct
 
-from monitor.bus.dump.records import (
+from monitor.bus.dump.dump_records import (
     FORMAT,
     SCHEMA,
     Counts,
@@ -35,7 +35,7 @@ _LONGEST_LINE_BYTES = 256 * 1024 * 1024
 _COMPRESSION = 6
 _LINES_BETWEEN = 500  # calls of the progress
 _HAS_BINARY = frozenset(StoreTable) - {StoreTable.CONSUMER}
-_WAY_OUT = "nothing was stored; take another copy of the dump, or make a new one"
+_HINT = "nothing was stored; take another copy of the dump, or make a new one"
 # Of gzip, of JSON, and of rows that are not what they should be.
 _DAMAGE = (
     *(gzip.BadGzipFile, zlib.error, msgspec.MsgspecError),
@@ -221,13 +221,11 @@ class DumpReader:
         try:
             yield
         except EOFError as exc:
-            raise LocalFileError(
-                f"{self.path} is cut off after line {self.line}: {_WAY_OUT}"
-            ) from exc
+            raise LocalFileError(f"{self.path} is cut off after line {self.line}: {_HINT}") from exc
         # An error of gzip is one of the system too.
         except _DAMAGE as exc:
             raise LocalFileError(
-                f"{self.path} is damaged after line {self.line} ({exc}): {_WAY_OUT}"
+                f"{self.path} is damaged after line {self.line} ({exc}): {_HINT}"
             ) from exc
         except OSError as exc:
             raise LocalFileError(f"{self.path} cannot be read: {exc.strerror}") from exc

@@ -12,8 +12,7 @@ from pathlib import Path
 import msgspec
 
 from monitor.bus.dump.dump_file import DumpReader, writing
-from monitor.bus.dump.numbering import Numbering
-from monitor.bus.dump.records import (
+from monitor.bus.dump.dump_records import (
     ROWS_AT_ONCE,
     Counts,
     DumpHeader,
@@ -26,6 +25,7 @@ from monitor.bus.dump.records import (
     Shards,
     StoreTable,
 )
+from monitor.bus.dump.numbering import Numbering
 from monitor.bus.dump.routing import ConsumerStates, Place, RoutedRow, Routing
 from monitor.model.errors import BusUnavailableError
 

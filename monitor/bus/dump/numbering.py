@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from monitor.bus.dump.records import Row, Shard, ShardRow, Shards, StoreTable
+from monitor.bus.dump.dump_records import Row, Shard, ShardRow, Shards, StoreTable
 from monitor.bus.dump.routing import RoutedRow, Routing, with_position
 from monitor.model.errors import ConfigurationError
 
@@ -122,7 +122,7 @@ class Numbering:
         """Yield the consumers of all logs."""
         for to, log in self._logs.items():
             for name, rows in log.consumers.items():
-                if self._is_whole(rows[0]):
+                if self._is_complete(rows[0]):
                     yield ShardRow(to, rows[0].row)
                 else:
                     unread = log.first_unread.get(name, log.events + 1)
@@ -155,11 +155,11 @@ class Numbering:
         if row.is_own and log.own_events[event_id] <= log.written:
             return None
         log.written += 1
-        if not self._is_whole(row):
+        if not self._is_complete(row):
             position, epoch = log.start + log.written, log.log_epoch
         return position, event_id, recorded_at, epoch, body
 
-    def _is_whole(self, row: RoutedRow) -> bool:
+    def _is_complete(self, row: RoutedRow) -> bool:
         """True where the log of a row is that of its shard, as it was."""
         log = self._logs[row.to]
         return (

@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from monitor.bus.dump.records import (
+from monitor.bus.dump.dump_records import (
     COLUMNS,
     ROWS_AT_ONCE,
     Row,
@@ -19,7 +19,7 @@ from monitor.bus.dump.records import (
 )
 from monitor.bus.postgres import codec
 from monitor.bus.postgres.connections.connecting import Connection, connect
-from monitor.bus.postgres.connections.failures import bus_errors
+from monitor.bus.postgres.connections.connection_failures import bus_errors
 from monitor.bus.postgres.connections.migrations import (
     IS_ALIVE,
     LOCK,

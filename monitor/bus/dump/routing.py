@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.bus.contract import DeadLetter
-from monitor.bus.dump.records import Row, Shards, StoreTable
+from monitor.bus.dump.dump_records import Row, Shards, StoreTable
 from monitor.bus.shards import CLUSTER, SOLE
 from monitor.model.alerts import BRIDGE
 from monitor.model.errors import BusSchemaError

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from monitor.bus.dump.records import (
+from monitor.bus.dump.dump_records import (
     COLUMNS,
     ROWS_AT_ONCE,
     Shard,
@@ -25,10 +25,10 @@ from monitor.bus.sqlite.connection import (
     keep_log_epoch,
     unavailable,
 )
+from monitor.bus.sqlite.leftover_files import leftovers_beside
 from monitor.bus.sqlite.location import locate
 from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.snapshot import StoreSnapshot, locate_readable
-from monitor.bus.sqlite.traces import traces_beside
 from monitor.bus.sqlite.upgrade import newest_schema, prepare, schema_of
 from monitor.model.alerts import BRIDGE
 from monitor.model.errors import BusSchemaError, ConfigurationError
@@ -156,7 +156,7 @@ async def open_target(path: Path, *, now: datetime) -> AsyncIterator[SqliteTarge
         ConfigurationError: it has rows, or a write-ahead log of a former store is beside it.
         BusSchemaError: it is no store of the monitor.
     """
-    for trace in traces_beside(locate(path)):
+    for trace in leftovers_beside(locate(path)):
         if trace.name == f"{path.name}-wal":
             raise ConfigurationError(
                 f"{trace} is the write-ahead log of a former store; move it away"

@@ -32,12 +32,12 @@ from monitor.bus.contract import (
 from monitor.bus.postgres.connections.connecting import Connection
 from monitor.bus.postgres.connections.reader import PostgresReader
 from monitor.bus.postgres.leases.lease import Lease
-from monitor.bus.postgres.reading.opening import read_shards
+from monitor.bus.postgres.reading.shard_opening import read_shards
 from monitor.bus.postgres.reading.status import status_of
 from monitor.bus.postgres.reading.stored_shard import PostgresStoredShard
 from monitor.bus.postgres.writing import consumers, pruning
 from monitor.bus.postgres.writing.arrivals import learn_waiting, read_callbacks
-from monitor.bus.postgres.writing.instructions import PostgresInstructions
+from monitor.bus.postgres.writing.instruction_table import PostgresInstructions
 from monitor.bus.postgres.writing.leased_shard import LeasedShard
 from monitor.bus.postgres.writing.rows import ShardRows, callback_row, rows_of_change, rows_of_step
 from monitor.bus.postgres.writing.writer import PostgresWriter
@@ -49,7 +49,7 @@ logger = structlog.get_logger()
 
 # How long a consumer that no configuration names keeps its place: an upgrade takes less.
 _CONSUMER_GRACE_SECONDS = 86_400.0
-_HELD = "SELECT holder, epoch FROM shard WHERE number = $1"
+_FENCE = "SELECT holder, epoch FROM shard WHERE number = $1"
 
 
 class PostgresBus(PostgresStoredShard):
@@ -148,7 +148,7 @@ class PostgresBus(PostgresStoredShard):
         return not self._is_closed and self._held.lease.may_publish()
 
     async def confirm(self) -> None:
-        rows = await self._reading.fetch(_HELD, self._number)
+        rows = await self._reading.fetch(_FENCE, self._number)
         lease = self._held.lease
         if not rows or (rows[0]["holder"], rows[0]["epoch"]) != (lease.holder, lease.epoch):
             self.lose(f"the shard {lease.shard} was taken over by another daemon")
@@ -184,7 +184,7 @@ class PostgresBus(PostgresStoredShard):
             self._ended.set_result(None)
 
     async def _finish_writes(self) -> None:
-        """Wait for what was accepted: it is written before a job that comes behind it."""
+        """Wait for what was accepted: it is written before a job that comes after it."""
         try:
             await self._writer.run(
                 _do_nothing, [self._held], timeout_seconds=self._settings.commit_timeout_seconds
@@ -193,12 +193,12 @@ class PostgresBus(PostgresStoredShard):
             logger.warning("shard closed unfinished", shard=self.shard, reason=str(exc))
 
     async def commit(
-        self, change: Change, *, timeout_seconds: float, patience_seconds: float = 0.0
+        self, change: Change, *, timeout_seconds: float, linger_seconds: float = 0.0
     ) -> tuple[Received, ...]:
         """As the contract says. Cancelled while it is being stored, it may have been kept."""
         rows = rows_of_change(change, shard=self._number, now=self._clock.now())
         return await self._store(
-            rows, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
+            rows, timeout_seconds=timeout_seconds, linger_seconds=linger_seconds
         )
 
     async def receive(
@@ -209,12 +209,12 @@ class PostgresBus(PostgresStoredShard):
         return received
 
     def _store(
-        self, rows: ShardRows, *, timeout_seconds: float, patience_seconds: float = 0.0
+        self, rows: ShardRows, *, timeout_seconds: float, linger_seconds: float = 0.0
     ) -> Awaitable[tuple[Received, ...]]:
         if self._is_closed:
             raise BusUnavailableError("the store is closed")
         return self._writer.store(
-            self._held, rows, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
+            self._held, rows, timeout_seconds=timeout_seconds, linger_seconds=linger_seconds
         )
 
     async def state_entries(self, workspace: str, topic: str) -> dict[str, bytes]:
@@ -224,7 +224,7 @@ class PostgresBus(PostgresStoredShard):
 
     async def inbox(self, workspace: str, *, after: int = 0, limit: int) -> Arrivals:
         self._reading.check()
-        places = self._held.arrivals.behind(workspace, after, limit=limit)
+        places = self._held.arrivals.after(workspace, after, limit=limit)
         older = [place.id for place in places if place.callback is None]
         read = await read_callbacks(self._reading, older)
         callbacks = (place.callback or read.get(place.id) for place in places)
@@ -266,7 +266,7 @@ class PostgresBus(PostgresStoredShard):
 
     async def read(self, consumer: str, *, after: int, limit: int) -> Batch:
         self._reading.check()
-        in_memory = self._held.tail.behind(after, limit=limit)
+        in_memory = self._held.tail.after(after, limit=limit)
         if in_memory is not None:
             return Batch(events=in_memory)
         batch = await self._read_stored(after=after, limit=limit)
@@ -276,7 +276,7 @@ class PostgresBus(PostgresStoredShard):
 
     async def events(self, *, after: int, limit: int) -> list[Recorded]:
         self._reading.check()
-        in_memory = self._held.tail.behind(after, limit=limit)
+        in_memory = self._held.tail.after(after, limit=limit)
         if in_memory is not None:
             return list(in_memory)
         return list((await self._read_stored(after=after, limit=limit)).events)
@@ -286,7 +286,7 @@ class PostgresBus(PostgresStoredShard):
 
         Raises:
             BusLostError: events are gone that retention has not removed. A reader that got nothing
-                here would ask again at once, for ever.
+                here would ask again at once, without end.
         """
         known = self._held.tail.newest
         recorded = await super().events(after=after, limit=limit)
@@ -325,10 +325,10 @@ class PostgresBus(PostgresStoredShard):
         return has_ended
 
     async def advance(
-        self, step: Step, *, timeout_seconds: float, patience_seconds: float = 0.0
+        self, step: Step, *, timeout_seconds: float, linger_seconds: float = 0.0
     ) -> None:
         await self._store(
-            rows_of_step(step), timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
+            rows_of_step(step), timeout_seconds=timeout_seconds, linger_seconds=linger_seconds
         )
         progress = self._held.consumers.get(step.consumer)
         if progress is not None and progress.letters_at_most > consumers.DEAD_LETTERS_BOUND:

@@ -13,7 +13,7 @@ from monitor.bus.postgres.leases.given_up import GivenUpShards
 from monitor.bus.postgres.leases.heartbeat import Heartbeat
 from monitor.bus.postgres.leases.lease import Lease
 from monitor.bus.postgres.leases.lease_decisions import TAKEN_OVER, Claim
-from monitor.bus.postgres.metrics import LeaseMetrics
+from monitor.bus.postgres.postgres_metrics import LeaseMetrics
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, BusUnavailableError
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.bus.postgres.connections.connecting import Connection, connect
-from monitor.bus.postgres.connections.failures import bus_errors
+from monitor.bus.postgres.connections.connection_failures import bus_errors
 from monitor.bus.postgres.connections.migrations import IS_ALIVE, examine, newest_schema
 from monitor.bus.postgres.leases.definitions import definition_problems, other_settings
 from monitor.bus.postgres_address import PostgresAddress

@@ -33,7 +33,7 @@ from monitor.bus.postgres.leases.lease_decisions import (
 from monitor.bus.postgres.leases.lease_table import Neighbour
 from monitor.bus.postgres.leases.observed_heartbeats import ObservedHeartbeats
 from monitor.bus.postgres.leases.releases import ShardReleases
-from monitor.bus.postgres.metrics import LeaseMetrics
+from monitor.bus.postgres.postgres_metrics import LeaseMetrics
 from monitor.bus.shards import ShardDefinition
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
@@ -199,7 +199,7 @@ class LeaseManager:
             await self._clock.sleep(min(left, _WATCH_SECONDS))
 
     async def run(self) -> None:
-        """Run cycles for ever.
+        """Run cycles until cancelled.
 
         Raises:
             BusLockedError: another daemon has taken over the id of this one.
@@ -263,7 +263,7 @@ class LeaseManager:
         if not await self._heartbeat.renew():
             log.warning("lease expired", daemon=self._heartbeat.myself.id)
             self._lose_all("other daemons have declared this one gone")
-            self._heartbeat.begin_anew()
+            self._heartbeat.start_over()
             self._published = {}
             await self._heartbeat.register()
         elif was_late:
@@ -345,7 +345,7 @@ class LeaseManager:
             if not await self._while_renewing(self._claiming.claim(dict(piece))):
                 self._next_in = min(self._next_in, _LOCKED_RETRY_SECONDS)
         if any(claim.lease.holder is not None for claim, _ in claims):
-            self._on_change()  # whoever had it may live, and rely on its own deadline
+            self._on_change()  # its former holder may live, and rely on its own deadline
 
     async def _while_renewing(self, claim: Coroutine[Any, Any, bool]) -> bool:
         """Return what a claim returns. What it opens is read, and reads may wait for others."""

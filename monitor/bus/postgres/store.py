@@ -23,12 +23,12 @@ from monitor.bus.postgres.leases.cluster import cluster_status
 from monitor.bus.postgres.leases.heartbeat import Heartbeat
 from monitor.bus.postgres.leases.lease import Lease, LeaseDeadline
 from monitor.bus.postgres.leases.notifications import ClusterNews, Notice, Notifications
-from monitor.bus.postgres.metrics import LeaseMetrics
+from monitor.bus.postgres.postgres_metrics import LeaseMetrics
 from monitor.bus.postgres.reading.elsewhere import PostgresElsewhere
 from monitor.bus.postgres.reading.stored_log import PostgresLog
 from monitor.bus.postgres.reading.stored_runs import StoredPostgresRuns
 from monitor.bus.postgres.writing.arrivals import learn_arrivals
-from monitor.bus.postgres.writing.instructions import InstructionSender, learn_instructions
+from monitor.bus.postgres.writing.instruction_table import InstructionSender, learn_instructions
 from monitor.bus.postgres.writing.leased_shard import LeasedShard
 from monitor.bus.postgres.writing.lost_ends import LostEnds
 from monitor.bus.postgres.writing.pruning import prune_all
@@ -217,7 +217,7 @@ class PostgresStore:
 
     @property
     def news(self) -> ClusterNews:
-        """Wakes whoever shows the shards of other daemons."""
+        """Wakes those who show the shards of other daemons."""
         return self._notifications.news
 
     @property

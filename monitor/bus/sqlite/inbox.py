@@ -150,7 +150,7 @@ def stored(array: str) -> list[StoredCallback]:
 
 
 class _Inbox(Struct):
-    """All callbacks that wait behind ``before``; earlier ones are in the file only."""
+    """All callbacks that wait after ``before``; earlier ones are in the file only."""
 
     before: int
     waiting: dict[int, StoredCallback] = {}  # by id, in the order of arrival
@@ -180,8 +180,10 @@ class RecentCallbacks:
             if workspace is not None:
                 del self._inboxes[workspace].waiting[id_]
 
-    def behind(self, workspace: str, after: int, *, limit: int) -> list[StoredCallback] | None:
-        """Return at most ``limit`` callbacks behind that id; None where only the file has them."""
+    def waiting_after(
+        self, workspace: str, after: int, *, limit: int
+    ) -> list[StoredCallback] | None:
+        """Return at most ``limit`` callbacks after that id; None where only the file has them."""
         inbox = self._inboxes.get(workspace)
         if inbox is None or after < inbox.before:
             return None

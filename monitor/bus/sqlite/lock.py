@@ -30,8 +30,8 @@ class StoreLock:
     Two locks: the one on the store itself holds by whatever path it is reached; the one on
     ``<file>.lock`` beside it names the holder, and keeps a file that is put in the store's place
     from being opened beside the write-ahead log of the former one. Makes folder and files where
-    there are none. The lock file is never removed: whoever had just opened the old one would hold a
-    lock on nothing.
+    there are none. The lock file is never removed: a process that had just opened the old one would
+    hold a lock on nothing.
 
     Raises:
         BusLockedError: somebody holds it; the message names the process.

@@ -77,19 +77,19 @@ def oldest_position(db: Connection) -> int:
 
 
 def read(db: StoreConnection, *, after: int, limit: int, known: int) -> list[Recorded]:
-    """Return events behind ``after``, at most ``limit``, none missing between them.
+    """Return events after ``after``, at most ``limit``, none missing between them.
 
     ``known`` is the newest position that this process knows of.
 
     Raises:
         BusLostError: events are gone that retention has not removed. A reader that got nothing
-            here would ask again at once, for ever.
+            here would ask again at once, without end.
     """
     recorded: list[tuple[int, Event]] = []
     while len(recorded) < limit:
-        behind = recorded[-1][0] if recorded else after
+        last = recorded[-1][0] if recorded else after
         at_once = min(limit - len(recorded), DECODED_AT_ONCE)
-        piece = codec.decode_recorded(_READ.fetch(db, (behind, at_once)))
+        piece = codec.decode_recorded(_READ.fetch(db, (last, at_once)))
         recorded += piece
         if len(piece) < at_once:
             break
@@ -121,7 +121,7 @@ def read_batch(db: StoreConnection, *, after: int, limit: int, known: int) -> Ba
 
 
 def position_before(db: Connection, recorded_at: datetime) -> int:
-    """Return the position in front of the first event recorded at or after that instant."""
+    """Return the position before the first event recorded at or after that instant."""
     (first,) = db.execute(
         "SELECT min(position) FROM event INDEXED BY event_recorded WHERE recorded_at >= ?",
         (codec.microseconds(recorded_at),),

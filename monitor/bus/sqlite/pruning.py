@@ -70,7 +70,7 @@ def expire_callbacks(db: Connection, retention: Retention, now: datetime) -> lis
 def forget_processed(db: Connection, now: datetime) -> int:
     """Remove processed callbacks whose repetition need no longer be recognised.
 
-    In the order of their arrival: those behind a piece that stays have arrived later.
+    In the order of their arrival: those after a piece that stays have arrived later.
     """
     (waiting,) = db.execute("SELECT coalesce(sum(waiting), 0) FROM inbox").fetchone()
     (newest,) = db.execute("SELECT coalesce(max(id), 0) FROM callback").fetchone()

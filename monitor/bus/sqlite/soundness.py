@@ -23,7 +23,7 @@ from monitor.model.runs import RunState
 # Checked as a whole, in about 0.3 s.
 _SMALL_BYTES = 32 * 1024 * 1024
 _NEWEST_ROWS = 10_000
-WAY_OUT = "restore a backup, or move the file away to begin anew"
+REPAIR = "restore a backup, or move the file away to start over"
 _PROBLEMS_SHOWN = 20  # of each part
 
 
@@ -110,7 +110,7 @@ def refuse_surprises(db: sqlite3.Connection, store: Path) -> None:
 
 def damaged(store: Path, what: object) -> BusSchemaError:
     """Return the error for a store that cannot be used, in one line with the way out."""
-    return BusSchemaError(f"the store {store} is damaged: {' '.join(str(what).split())}: {WAY_OUT}")
+    return BusSchemaError(f"the store {store} is damaged: {' '.join(str(what).split())}: {REPAIR}")
 
 
 def examine(db: sqlite3.Connection, on_part: Callable[[str], None]) -> list[FoundDamage]:

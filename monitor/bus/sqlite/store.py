@@ -187,10 +187,10 @@ class SqliteBus:
         logger.info("store closed", store=str(self._path))
 
     async def commit(
-        self, change: Change, *, timeout_seconds: float, patience_seconds: float = 0.0
+        self, change: Change, *, timeout_seconds: float, linger_seconds: float = 0.0
     ) -> tuple[Received, ...]:
         """As the contract says. Cancelled while it is being stored, it may have been kept."""
-        del patience_seconds  # a transaction of its own costs next to nothing here
+        del linger_seconds  # a transaction of its own costs next to nothing here
         prepared = changes.prepare_change(change, now=self._clock.now())
         return await self._writer.write(changes.store, prepared, timeout_seconds=timeout_seconds)
 
@@ -248,7 +248,7 @@ class SqliteBus:
         return await self._writer.write(inbox.receive, row, timeout_seconds=timeout_seconds)
 
     async def inbox(self, workspace: str, *, after: int = 0, limit: int) -> Arrivals:
-        waiting = self._arrivals.behind(workspace, after, limit=limit)
+        waiting = self._arrivals.waiting_after(workspace, after, limit=limit)
         if waiting is None or self._is_closed:
             waiting = await self._reader.run(
                 partial(inbox.waiting, workspace=workspace, after=after, limit=limit)
@@ -263,7 +263,7 @@ class SqliteBus:
         return await self._write(partial(progress.keep_only, consumers=frozenset(consumers)))
 
     async def read(self, consumer: str, *, after: int, limit: int) -> Batch:
-        in_memory = self._tail.behind(after, limit=limit)
+        in_memory = self._tail.after(after, limit=limit)
         if in_memory is not None:
             return Batch(events=in_memory)
 
@@ -282,7 +282,7 @@ class SqliteBus:
         return batch
 
     async def events(self, *, after: int, limit: int) -> list[Recorded]:
-        in_memory = self._tail.behind(after, limit=limit)
+        in_memory = self._tail.after(after, limit=limit)
         if in_memory is not None:
             return list(in_memory)
         return await self._reader.run(
@@ -306,11 +306,11 @@ class SqliteBus:
         step: Step,
         *,
         timeout_seconds: float,
-        patience_seconds: float = 0.0,
+        linger_seconds: float = 0.0,
     ) -> None:
         take = partial(progress.advance, step=step, events=log.rows(step.events))
         await self._writer.write(
-            _each, take, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
+            _each, take, timeout_seconds=timeout_seconds, linger_seconds=linger_seconds
         )
 
     async def consumer_state(self, consumer: str) -> dict[str, bytes]:

@@ -7,20 +7,20 @@ from datetime import datetime
 from pathlib import Path
 
 from monitor.bus.sqlite.connection import connect_idle
+from monitor.bus.sqlite.leftover_files import leftovers_beside, start_beside_leftovers
 from monitor.bus.sqlite.location import locate
 from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.soundness import refuse_surprises
-from monitor.bus.sqlite.traces import begin_anew, traces_beside
 from monitor.bus.sqlite.upgrade import prepare
 
 
 def take(path: Path, now: datetime) -> StoreLock:
     """Take the file for this process, creating or upgrading it; raises as `SqliteBus.open` does."""
-    traces = traces_beside(locate(path))
+    leftovers = leftovers_beside(locate(path))
     lock = StoreLock(path, now=now)
     try:
-        if traces:
-            begin_anew(lock.store, traces, now=now)
+        if leftovers:
+            start_beside_leftovers(lock.store, leftovers, now=now)
         prepare(lock.store)
         lock.keep_open(anchor := connect_idle(lock.store))
         refuse_surprises(anchor, lock.store)

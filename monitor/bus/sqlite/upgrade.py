@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from monitor.bus.sqlite.connection import connect, connect_readonly, is_damaged
-from monitor.bus.sqlite.soundness import WAY_OUT, damaged, refuse_damaged_pages
+from monitor.bus.sqlite.soundness import REPAIR, damaged, refuse_damaged_pages
 from monitor.model.errors import BusSchemaError, BusUnavailableError
 
 log = structlog.get_logger()
@@ -36,7 +36,7 @@ def prepare(path: Path, *, schema: Traversable | None = None) -> None:
         raise damaged(path, "its schema is no text") from exc
     except sqlite3.Error as exc:
         if is_damaged(exc):
-            unsound = f"{path} is not a sound SQLite database: {exc}: {WAY_OUT}"
+            unsound = f"{path} is not a sound SQLite database: {exc}: {REPAIR}"
             raise BusSchemaError(unsound) from exc
         raise BusUnavailableError(f"{path} cannot be opened: {exc}") from exc
 

@@ -105,7 +105,7 @@ class StoreWriter:
         given: Input,
         *,
         timeout_seconds: float,
-        patience_seconds: float = 0.0,
+        linger_seconds: float = 0.0,
         is_probe: bool = False,
     ) -> T:
         """Run ``work`` in the writer's thread and return its result once that is durable.
@@ -113,7 +113,7 @@ class StoreWriter:
         ``work`` is called with all that is given to it at the time, in order, and returns a result
         for each. It may be called again after what it did has been rolled back. A caller that is
         cancelled does not learn whether a claimed write was kept. A probe counts in
-        ``failures`` neither as stored nor as refused. With ``patience_seconds`` the write goes with
+        ``failures`` neither as stored nor as refused. With ``linger_seconds`` the write goes with
         the next one that has none, and by itself only after that time.
 
         Raises:
@@ -126,7 +126,7 @@ class StoreWriter:
         return await self._jobs.write(
             WriteJob(work, given, is_probe=is_probe),
             timeout_seconds=timeout_seconds,
-            patience_seconds=patience_seconds,
+            linger_seconds=linger_seconds,
         )
 
     async def watch(self) -> None:
@@ -181,7 +181,7 @@ class StoreWriter:
             if outcome.news is not None:
                 self._on_commit(outcome.news)
             self._count(outcome)
-        except Exception as exc:  # noqa: BLE001 - whatever it is, no caller may wait for ever
+        except Exception as exc:  # noqa: BLE001 - whatever it is, no caller may wait without end
             self.die(exc)
 
     def _count(self, outcome: _Outcome) -> None:

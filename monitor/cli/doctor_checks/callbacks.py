@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from monitor.callbacks.reachability import problem_of
+from monitor.callbacks.listener_reachability import problem_of
 from monitor.callbacks.settings import CallbackSettings, SignatureMode
 from monitor.callbacks.task_maintenance import TaskMaintenance
 from monitor.catalogue.capabilities import Capability

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from monitor.app.assembly import callback_settings
 from monitor.bus.contract import EventBus
 from monitor.bus.sqlite.store import SqliteBus
-from monitor.callbacks import signature
+from monitor.callbacks import callback_signature
 from monitor.callbacks.bodies import TEST_FIELD
 from monitor.callbacks.listener import SECRET_HEADER, STORE_HEADER, CallbackListener
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
@@ -172,6 +172,6 @@ def _headers(settings: CallbackSettings, body: bytes, *, clock: Clock) -> dict[s
     if settings.secret is not None:
         headers[SECRET_HEADER] = settings.secret.reveal()
     if settings.signing_secret is not None:
-        verifier = signature.Verifier(settings.signing_secret)
-        headers[signature.HEADER] = verifier.sign(body, now=clock.now())
+        verifier = callback_signature.Verifier(settings.signing_secret)
+        headers[callback_signature.HEADER] = verifier.sign(body, now=clock.now())
     return headers

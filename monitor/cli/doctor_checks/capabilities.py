@@ -103,10 +103,10 @@ class _FirstPage(Struct, frozen=True, kw_only=True):
 
     rows: int
     owners: int
-    is_whole: bool
+    is_complete: bool
 
     def __str__(self) -> str:
-        return f"{self.rows}{'' if self.is_whole else ' and more'}"
+        return f"{self.rows}{'' if self.is_complete else ' and more'}"
 
 
 async def check_lists(
@@ -159,9 +159,9 @@ async def _first_page(client: WorkspaceClient, pages: AsyncIterator[Page[_Row]])
             return _FirstPage(
                 rows=len(page.rows),
                 owners=len(owners),
-                is_whole=len(page.rows) < client.settings.page_size,
+                is_complete=len(page.rows) < client.settings.page_size,
             )
-    return _FirstPage(rows=0, owners=0, is_whole=True)
+    return _FirstPage(rows=0, owners=0, is_complete=True)
 
 
 def _named(capabilities: frozenset[Capability]) -> str:

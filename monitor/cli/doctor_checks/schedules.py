@@ -24,7 +24,7 @@ async def check_schedules(
     """Report whose schedules are visible: the API shows only those of the token's owner."""
     if Capability.READ_SCHEDULES not in capabilities:
         return [ok(subject, "not offered: expected starts are unknown")]
-    rows, is_whole = await _first_page(client)
+    rows, is_complete = await _first_page(client)
     owner = await _owner(client, capabilities)
     if not rows:
         return [
@@ -35,7 +35,7 @@ async def check_schedules(
             )
         ]
     off = sum(not row.is_enabled for row in rows)
-    watched = f"{len(rows)}{'' if is_whole else ' and more'} visible, {off} of them disabled"
+    watched = f"{len(rows)}{'' if is_complete else ' and more'} visible, {off} of them disabled"
     lines = [ok(subject, f"{watched}; all of {owner}, those of others are not watched")]
     problems = _problems(rows)
     if problems:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from monitor.bus.sqlite.soundness import WAY_OUT, FoundDamage
+from monitor.bus.sqlite.soundness import REPAIR, FoundDamage
 from monitor.bus.sqlite.store_check import StoreCheck
-from monitor.cli.database_trial import check_database
+from monitor.cli.database_check import check_database
 from monitor.cli.doctor_checks.addresses import Serving
-from monitor.cli.store_trial import try_store, user_name
+from monitor.cli.store_access import check_store_access, user_name
 from monitor.config import Configuration
 from monitor.model.check_lines import CheckLine, failed, ok, warning
 
@@ -23,14 +23,14 @@ async def check_storage(configuration: Configuration, serving: Serving) -> list[
     settings = configuration.storage
     if (address := settings.postgres) is not None:
         return await check_database(configuration, address)
-    trial = await asyncio.to_thread(try_store, settings.url)
-    if trial.holder is not None:
-        return [_holder_line(trial.path, trial.holder, serving)]
-    if (obstacle := trial.obstacle) is not None:
-        return [failed(_SUBJECT, f"{trial.path} cannot be used: {obstacle.found}", obstacle.hint)]
-    if trial.doubts:
-        return [warning(_SUBJECT, doubt.found, doubt.hint) for doubt in trial.doubts]
-    return [await asyncio.to_thread(_usable, trial.path)]
+    checked = await asyncio.to_thread(check_store_access, settings.url)
+    if checked.holder is not None:
+        return [_holder_line(checked.path, checked.holder, serving)]
+    if (problem := checked.problem) is not None:
+        return [failed(_SUBJECT, f"{checked.path} cannot be used: {problem.found}", problem.hint)]
+    if checked.doubts:
+        return [warning(_SUBJECT, doubt.found, doubt.hint) for doubt in checked.doubts]
+    return [await asyncio.to_thread(_usable, checked.path)]
 
 
 def _holder_line(path: Path, holder: str, serving: Serving) -> CheckLine:
@@ -49,7 +49,7 @@ def _usable(path: Path) -> CheckLine:
         return ok(_SUBJECT, f"{path} does not exist yet, and user {user} can make it")
     if damage := _damage(path):
         first = f"{damage[0].part}: {damage[0].what}"
-        return failed(_SUBJECT, f"{path} is damaged, {len(damage)} problems: {first}", WAY_OUT)
+        return failed(_SUBJECT, f"{path} is damaged, {len(damage)} problems: {first}", REPAIR)
     return ok(_SUBJECT, f"{path} is there, no daemon holds it, and user {user} can write it")
 
 

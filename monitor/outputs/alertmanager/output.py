@@ -15,7 +15,7 @@ from monitor.outputs.alertmanager.record import ALERTMANAGER
 from monitor.outputs.alertmanager.sender import Sender
 from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from monitor.outputs.event_output import EventOutput, OutputParts, Run
-from monitor.outputs.http import tls_obstacles
+from monitor.outputs.http import tls_file_problems
 
 
 class AlertmanagerOutput(EventOutput):
@@ -44,8 +44,8 @@ class AlertmanagerOutput(EventOutput):
         return [cls(msgspec.structs.replace(settings, urls=(url,)), parts) for url in settings.urls]
 
     @staticmethod
-    def obstacles(settings: AlertmanagerSettings) -> list[str]:
-        return tls_obstacles(settings, settings.urls)
+    def path_problems(settings: AlertmanagerSettings) -> list[str]:
+        return tls_file_problems(settings, settings.urls)
 
     @property
     def is_well(self) -> bool:

@@ -39,7 +39,7 @@ def body_of(
 
     A firing alert ends in the future, and lapses there unless it is sent again in time. The
     instants of an alert are the workspace's, whose clock may be ahead of the Alertmanager's: an
-    end in the future would be none, so nothing lies behind our now but such a lapse.
+    end in the future would be none, so nothing lies after our now but such a lapse.
     """
     lapses_at = now + timedelta(seconds=_LAPSES_AFTER * resend_seconds)
     return msgspec.json.encode(
@@ -56,7 +56,7 @@ def _postable(
     starts_at = min(alert.starts_at, now)
     ends_at = lapses_at
     if alert.state is AlertState.RESOLVED:
-        # Never in front of the start, which Alertmanager refuses.
+        # Never before the start, which Alertmanager refuses.
         ends_at = max(starts_at, min(alert.ends_at or now, now))
     return PostableAlert(
         labels=alert.labels,

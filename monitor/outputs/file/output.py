@@ -23,7 +23,7 @@ from monitor.model.errors import OutputRefusedError, OutputUnavailableError
 from monitor.outputs.answers import give_answer
 from monitor.outputs.cloudevents import encode, message_of
 from monitor.outputs.event_output import EventOutput, OutputParts, Run
-from monitor.outputs.file.obstacles import obstacle_to
+from monitor.outputs.file.path_checks import path_problem
 from monitor.outputs.file.record import FILE
 from monitor.outputs.file.rotating_file import RotatingFile
 from monitor.outputs.file.settings import FileSettings
@@ -50,20 +50,20 @@ class FileOutput(EventOutput):
         self._queue: deque[tuple[bytes, asyncio.Future[None]]] = deque()  # the window bounds it
         self._has_work = asyncio.Event()
         self._failure: OutputUnavailableError | None = None  # of what was to be written last
-        self._is_failing = False  # until the delivery begins anew
+        self._is_failing = False  # until the delivery starts again
         self._obstacle: str | None = None  # found by ``watch``
 
     @staticmethod
-    def obstacles(settings: FileSettings) -> list[str]:
-        obstacle = obstacle_to(Path(settings.path))
-        return [] if obstacle is None else [f"path: {obstacle}"]
+    def path_problems(settings: FileSettings) -> list[str]:
+        problem = path_problem(Path(settings.path))
+        return [] if problem is None else [f"path: {problem}"]
 
     @staticmethod
     async def check(settings: FileSettings, *, clock: Clock) -> list[CheckLine]:  # noqa: ARG004 - nothing has a date
-        obstacle = await asyncio.to_thread(obstacle_to, Path(settings.path))
-        if obstacle is None:
+        problem = await asyncio.to_thread(path_problem, Path(settings.path))
+        if problem is None:
             return [ok(FILE.section, f"{settings.path} can be written; nothing was written")]
-        found, _, hint = obstacle.partition("; ")
+        found, _, hint = problem.partition("; ")
         return [failed(FILE.section, f"{settings.path}: {found}", hint)]
 
     @property
@@ -160,7 +160,7 @@ class FileOutput(EventOutput):
                 # A thread cannot be cancelled, and no other may write beside it.
                 done, _ = await asyncio.wait([working], timeout=_LAST_WRITE_SECONDS)
                 for ended in done:
-                    ended.exception()  # whoever waited for it is gone
+                    ended.exception()  # its caller is gone
                 raise
 
 

@@ -21,7 +21,7 @@ import structlog
 
 from monitor.model.errors import OutputUnavailableError
 from monitor.outputs.cloudevents import PAYLOAD_BYTES_LIMIT
-from monitor.outputs.file.obstacles import demand_lines, sentence_of
+from monitor.outputs.file.path_checks import demand_lines, describe
 from monitor.outputs.file.settings import FileSettings
 from monitor.outputs.leases import LEASE_UNCERTAIN, MaySend
 
@@ -60,10 +60,10 @@ class RotatingFile:
             return self._append(lines)
         except OSError as exc:
             self.close()
-            raise OutputUnavailableError(sentence_of(exc)) from exc
+            raise OutputUnavailableError(describe(exc)) from exc
 
     def examine(self) -> None:
-        """Open the file where it is, anew if it was moved away, and rotate it if its time is over.
+        """Open the file where it is, again if it was moved away, and rotate it if its time is over.
 
         Raises:
             OutputUnavailableError: nothing could be written now.
@@ -74,7 +74,7 @@ class RotatingFile:
                 self._open()
         except OSError as exc:
             self.close()
-            raise OutputUnavailableError(sentence_of(exc)) from exc
+            raise OutputUnavailableError(describe(exc)) from exc
 
     def close(self) -> None:
         file, self._file = self._file, None
@@ -106,7 +106,7 @@ class RotatingFile:
         if self._file is not None:
             if _is_at(self._path, self._file):
                 return self._file
-            log.info("file was moved away and is opened anew", path=str(self._path))
+            log.info("file was moved away and is opened again", path=str(self._path))
             self.close()
         file = os.open(self._path, _FLAGS, _MODE)
         try:
@@ -174,7 +174,7 @@ class RotatingFile:
                 log.warning("old file not removed", file=name, reason=exc.strerror)
 
     def _next_name(self) -> str:
-        """Return a name that sorts behind all rotated files, also if the clock was set back."""
+        """Return a name that sorts after all rotated files, also if the clock was set back."""
         stamp, number = f"{self._now():%Y%m%dT%H%M%SZ}", 0
         if newest := self._rotated()[-1:]:
             former = self._rotated_name.fullmatch(newest[0])

@@ -1,5 +1,5 @@
 """Prometheus: counters from events, the live state gathered at each scrape.
 
-Counters and the position behind their events are one commit: inside the store each event counts
+Counters and the position after their events are one commit: inside the store each event counts
 once, also over a crash.
 """

@@ -1,6 +1,6 @@
 """The consumer ``metrics``: each event counts once, over any crash.
 
-The rows that a batch changes and the position behind it are one step of the store, and what is
+The rows that a batch changes and the position after it are one step of the store, and what is
 shown changes only when that step is durable.
 """
 
@@ -20,8 +20,13 @@ from monitor.model.registries import made_once, process_registry
 from monitor.model.runs import Source
 from monitor.model.slices import in_slices
 from monitor.model.waits import backoff_seconds
+from monitor.outputs.metrics.counter_rows import (
+    CounterRow,
+    RunExemplar,
+    decode_row,
+    with_present_bounds,
+)
 from monitor.outputs.metrics.counting import CountingLimits, PendingCounts
-from monitor.outputs.metrics.rows import CounterRow, RunExemplar, decode_row, with_present_bounds
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.tracking.live_state import LiveStateView
 
@@ -70,7 +75,7 @@ class MetricsConsumer:
         self.rows: dict[str, CounterRow] = {}
         self.seen: dict[str, Mapping[str, RunExemplar]] = {}  # exemplars live with the process
         self.position = 0
-        self.is_restored = False  # before that, its counters would seem to begin anew
+        self.is_restored = False  # before that, its counters would seem to restart
         self._is_as_stored = False  # nothing was counted since it was restored
         self._bus = bus
         self._live_state = live_state

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from monitor.model.events import STATUS_EVENTS, Event, EventType, RunEvent
 from monitor.model.runs import Pipeline, RunKey, RunKind, Source, Status, Trigger, status_of
-from monitor.outputs.metrics.rows import (
+from monitor.outputs.metrics.counter_rows import (
     DURATION_BOUNDS,
     OTHER,
     OTHER_JOB_TYPE,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from monitor.outputs.metrics import families
-from monitor.outputs.metrics.budget import lay_out
 from monitor.outputs.metrics.counting import CountingLimits
 from monitor.outputs.metrics.exposition_cache import (
     Encoder,
@@ -13,9 +12,10 @@ from monitor.outputs.metrics.exposition_cache import (
     ExpositionPage,
     FamilyText,
 )
-from monitor.outputs.metrics.inventory import SeriesByMetric
+from monitor.outputs.metrics.inventory_metrics import SeriesByMetric
+from monitor.outputs.metrics.metrics_snapshot import MetricsSnapshot
 from monitor.outputs.metrics.operation import operation_families
-from monitor.outputs.metrics.snapshot import MetricsSnapshot
+from monitor.outputs.metrics.series_budget import lay_out
 from monitor.outputs.metrics.watched import watched_families
 
 

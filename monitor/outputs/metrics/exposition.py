@@ -16,11 +16,11 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPEN
 
 from monitor.bus.contract import StoreStatus
 from monitor.model.errors import OutputUnavailableError
-from monitor.model.slices import in_slices, without_garbage_searches
-from monitor.outputs.metrics.daemon import DaemonCollector
+from monitor.model.slices import in_slices, without_garbage_collection
 from monitor.outputs.metrics.exposition_cache import Encoder, texts_of
-from monitor.outputs.metrics.shard import ShardMetrics
-from monitor.outputs.metrics.snapshot import MetricsSnapshot
+from monitor.outputs.metrics.metrics_snapshot import MetricsSnapshot
+from monitor.outputs.metrics.process_metrics import DaemonCollector
+from monitor.outputs.metrics.shard_metrics import ShardMetrics
 
 log = structlog.get_logger()
 
@@ -138,7 +138,7 @@ class Exposition:
         content_type: str,
     ) -> bytes:
         is_openmetrics = content_type.startswith("application/openmetrics-text")
-        with without_garbage_searches():
+        with without_garbage_collection():
             drawn = [
                 shard.draw(snapshot, encoder, is_openmetrics=is_openmetrics)
                 for shard, snapshot in snapshots.items()
@@ -174,7 +174,7 @@ def _statuses(snapshots: Iterable[MetricsSnapshot]) -> Iterator[StoreStatus]:
 
 
 class _Merged:
-    """Registries with each family once, whoever has series of it, and without ``_created``.
+    """Registries with each family once, of all that have series of it, and without ``_created``.
 
     Those double the page and help nobody.
     """

@@ -18,13 +18,13 @@ from prometheus_client.utils import floatToGoString
 
 from monitor.model.registries import SHARD, WORKSPACE
 from monitor.model.slices import pieces_of
+from monitor.outputs.metrics.counter_rows import RunExemplar
 from monitor.outputs.metrics.families import FamilyShape
-from monitor.outputs.metrics.rows import RunExemplar
 
 Encoder = Callable[[Collector], bytes]
 
 LabelValues = tuple[str, ...]
-Ending = tuple[str, dict[str, str]]  # behind the family's name, and beside the row's labels
+Ending = tuple[str, dict[str, str]]  # after the family's name, and beside the row's labels
 
 _VALUES_KEPT = 4_096  # most values on a page are 0, 1 or another small count
 
@@ -33,7 +33,7 @@ _written_once: Callable[[float], str] = lru_cache(_VALUES_KEPT)(floatToGoString)
 
 _END = b"# EOF\n"
 _LINES_JOINED = 1_000
-_NOTHING_SEEN: Mapping[str, RunExemplar] = {}
+_NO_EXEMPLARS: Mapping[str, RunExemplar] = {}
 
 
 class ExpositionCache:
@@ -107,7 +107,7 @@ class ExpositionPage:
         exemplar_keys: Sequence[str] = (),
     ) -> FamilyText:
         if self._shard and WORKSPACE not in shape.labels:
-            endings = [(behind, {**self._shard, **more}) for behind, more in endings]
+            endings = [(ending, {**self._shard, **more}) for ending, more in endings]
         known = self._starts.get(shape.name, {})
         kept = self._starts[shape.name] = {}
         return FamilyText(
@@ -146,7 +146,7 @@ class FamilyText:
         self,
         labels: LabelValues,
         *values: float,
-        seen: Mapping[str, RunExemplar] = _NOTHING_SEEN,
+        seen: Mapping[str, RunExemplar] = _NO_EXEMPLARS,
     ) -> None:
         """Add a row, with a value for each of its series."""
         starts = self._known.get(labels)
@@ -170,14 +170,14 @@ class FamilyText:
         return texts_of([self])
 
     def head(self) -> bytes:
-        """Return what stands in front of the series."""
+        """Return what comes before the series."""
         return self._head()
 
 
 def texts_of(family_texts: Iterable[FamilyText]) -> Iterator[bytes]:
     """Yield one family of several shards as it stands on the page; nothing if it has no series.
 
-    In pieces: whoever joins megabytes at once lets no other thread run meanwhile.
+    In pieces: joining megabytes at once lets no other thread run meanwhile.
     """
     lines: list[str] = []
     for family_text in family_texts:
@@ -201,14 +201,14 @@ class _Empty:
 def _starts(
     name: str, names: Sequence[str], labels: LabelValues, endings: Iterable[Ending]
 ) -> tuple[str, ...]:
-    """Return what stands in front of the values of a row. The library sorts labels by name."""
+    """Return what comes before the values of a row. The library sorts labels by name."""
     own = dict(zip(names, labels, strict=True))
     starts: list[str] = []
-    for behind, more in endings:
+    for ending, more in endings:
         shown = ",".join(
             f'{key}="{_escaped(text)}"' for key, text in sorted({**own, **more}.items())
         )
-        starts.append(f"{name}{behind}{{{shown}}} " if shown else f"{name}{behind} ")
+        starts.append(f"{name}{ending}{{{shown}}} " if shown else f"{name}{ending} ")
     return tuple(starts)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from monitor.model.live_state import ActiveRun, ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
-from monitor.outputs.metrics.rows import Identity, RunCounts, identity_of
-from monitor.outputs.metrics.snapshot import MetricsSnapshot
+from monitor.outputs.metrics.counter_rows import Identity, RunCounts, identity_of
+from monitor.outputs.metrics.metrics_snapshot import MetricsSnapshot
 
 UNKNOWN_LABEL = "unknown"
 OTHER_LABEL = "__other__"
@@ -78,7 +78,7 @@ def labels_by_id(named: Iterable[tuple[str, str | None]]) -> dict[str, str]:
 
 
 def by_number(identity: str) -> tuple[int, str]:
-    """Order ids as numbers where they are: "10" comes behind "9"."""
+    """Order ids as numbers where they are: "10" comes after "9"."""
     return (int(identity) if identity.isdecimal() else 0, identity)
 
 

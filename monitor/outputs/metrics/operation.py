@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from monitor.bus.contract import StoreStatus
 from monitor.outputs.metrics import families
-from monitor.outputs.metrics.alerts import alert_families
+from monitor.outputs.metrics.alert_metrics import alert_families
 from monitor.outputs.metrics.consumer import CONSUMER
 from monitor.outputs.metrics.exposition_cache import ExpositionPage, FamilyText
-from monitor.outputs.metrics.snapshot import MetricsSnapshot
+from monitor.outputs.metrics.metrics_snapshot import MetricsSnapshot
 
 
 def operation_families(snapshot: MetricsSnapshot, page: ExpositionPage) -> Iterator[FamilyText]:

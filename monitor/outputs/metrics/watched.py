@@ -11,19 +11,19 @@ from monitor.model.overall_health import newest_of
 from monitor.model.runs import RunKind, Status, Trigger
 from monitor.outputs.freshness import UNSEEN_FACTOR, knows_what_runs
 from monitor.outputs.metrics import families
-from monitor.outputs.metrics.alerts import learned_families
-from monitor.outputs.metrics.budget import SeriesGroup, SeriesLayout
-from monitor.outputs.metrics.exposition_cache import ExpositionPage, FamilyText
-from monitor.outputs.metrics.inventory import inventory_families
-from monitor.outputs.metrics.labels import pipeline_of, schedule_labels_of
-from monitor.outputs.metrics.rows import (
+from monitor.outputs.metrics.alert_metrics import learned_families
+from monitor.outputs.metrics.counter_rows import (
     DURATION_BOUNDS,
     QUEUE_BOUNDS,
     Buckets,
     JobCounts,
     QueueCounts,
 )
-from monitor.outputs.metrics.snapshot import MetricsSnapshot
+from monitor.outputs.metrics.exposition_cache import ExpositionPage, FamilyText
+from monitor.outputs.metrics.inventory_metrics import inventory_families
+from monitor.outputs.metrics.labels import pipeline_of, schedule_labels_of
+from monitor.outputs.metrics.metrics_snapshot import MetricsSnapshot
+from monitor.outputs.metrics.series_budget import SeriesGroup, SeriesLayout
 
 _ACTIVE = (Status.PENDING, Status.RUNNING)
 # Of several recipes the newest end is the last one. A state, and how old the last success is,

@@ -20,16 +20,16 @@ from monitor.model.clock import Clock
 from monitor.model.errors import OutputUnavailableError
 from monitor.model.outside import is_loopback
 from monitor.outputs.certificates import ANSWER_SECONDS, Endpoint, check_certificate
+from monitor.outputs.mqtt.broker_probe import BrokerProbe, probe_broker
 from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.outputs.mqtt.tls import tls_context
-from monitor.outputs.mqtt.trial import BrokerTrial, try_broker
 
 _CONNECTION, _TLS, _PUBLISHING = "mqtt connection", "mqtt TLS", "mqtt publishing"
 
 
 async def check_broker(settings: MqttSettings, *, clock: Clock) -> list[CheckLine]:
     """Connect with the version, credentials and TLS of the settings, and publish one message."""
-    tls, trial = await together(
+    tls, connecting = await together(
         {
             _TLS: bounded(_TLS, _check_tls(settings, now=clock.now())),
             _CONNECTION: bounded(_CONNECTION, _try(settings, clock=clock)),
@@ -37,7 +37,7 @@ async def check_broker(settings: MqttSettings, *, clock: Clock) -> list[CheckLin
     )
     if is_failed(tls):
         return tls  # which is also why there is no connection
-    connection, *publishing = trial
+    connection, *publishing = connecting
     return [connection, *tls, *publishing]
 
 
@@ -68,7 +68,7 @@ async def _try(settings: MqttSettings, *, clock: Clock) -> list[CheckLine]:
         acknowledge_timeout_seconds=min(settings.acknowledge_timeout_seconds, ANSWER_SECONDS),
     )
     try:
-        trial = await try_broker(hasty, clock=clock)
+        found = await probe_broker(hasty, clock=clock)
     except OutputUnavailableError as exc:
         return [
             failed(
@@ -78,16 +78,16 @@ async def _try(settings: MqttSettings, *, clock: Clock) -> list[CheckLine]:
             )
         ]
     who = "anonymously" if settings.username is None else f"as {settings.username}"
-    connected = f"{settings.broker} accepted us {who}, with MQTT {trial.version}"
-    return [ok(_CONNECTION, connected), _published(trial, settings)]
+    connected = f"{settings.broker} accepted us {who}, with MQTT {found.version}"
+    return [ok(_CONNECTION, connected), _published(found, settings)]
 
 
-def _published(trial: BrokerTrial, settings: MqttSettings) -> CheckLine:
-    if trial.refusal is not None:
+def _published(found: BrokerProbe, settings: MqttSettings) -> CheckLine:
+    if found.refusal is not None:
         return failed(
             _PUBLISHING,
-            f"{trial.topic} was refused: {trial.refusal}",
+            f"{found.topic} was refused: {found.refusal}",
             f"give that user the right to write to {settings.prefix}/#",
         )
-    doubt = "" if trial.tells_refusals else " (MQTT 3.1.1 does not show whether it was dropped)"
-    return ok(_PUBLISHING, f"a message to {trial.topic} was acknowledged{doubt}")
+    doubt = "" if found.tells_refusals else " (MQTT 3.1.1 does not show whether it was dropped)"
+    return ok(_PUBLISHING, f"a message to {found.topic} was acknowledged{doubt}")

@@ -120,7 +120,7 @@ class BrokerClient(aiomqtt.Client):
             # Small messages leave at once, instead of waiting for the answer to the one before.
             socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         )
-        # Whoever connects may be gone when it fails, and asyncio would log what nobody retrieved.
+        # The caller may be gone when it fails; asyncio would log the unread exception.
         self._connected.add_done_callback(_retrieve)
         self._client._sock_recv = self._receive  # type: ignore[method-assign]  # noqa: SLF001 - so that paho reads what we have received
         self._client.connect_timeout = settings.connect_timeout_seconds
@@ -142,8 +142,8 @@ class BrokerClient(aiomqtt.Client):
     async def connect(self) -> None:
         """Return when the broker has accepted the connection.
 
-        A call that is cancelled leaves a thread that still connects; `hang_up` makes it drop its
-        socket.
+        A call that is cancelled leaves a thread that still connects; `drop_connection` makes it
+        drop its socket.
         """
         await self.__aenter__()
         # aiomqtt notices some failures of the socket only in this future.
@@ -153,7 +153,7 @@ class BrokerClient(aiomqtt.Client):
         """Send DISCONNECT, so that the broker does not publish the last will."""
         await self.__aexit__(None, None, None)
 
-    def hang_up(self) -> None:
+    def drop_connection(self) -> None:
         """Close the socket without a DISCONNECT, which would cancel the last will."""
         self._is_abandoned = True
         self._client._sock_close()  # noqa: SLF001 - paho has no other way to hang up
@@ -197,7 +197,7 @@ class BrokerClient(aiomqtt.Client):
 
     async def _wait_for(self, fut: Awaitable[T], timeout: float | None) -> T:  # noqa: ASYNC109 - the signature is aiomqtt's
         # Before Python 3.12 `asyncio.wait_for` drops a cancellation that arrives in the same turn
-        # of the loop as the result; whoever stops the output would then wait for ever.
+        # of the loop as the result; stopping the output would never end.
         result = asyncio.ensure_future(fut)
         try:
             await asyncio.wait((result,), timeout=self.timeout if timeout is None else timeout)
@@ -222,10 +222,10 @@ class BrokerClient(aiomqtt.Client):
         # Called in the thread that connects, which nobody can stop once the wait was given up.
         if self._is_abandoned:
             # By paho, on the loop: a socket that it believes to be open is watched and written to.
-            self._loop.call_soon_threadsafe(self.hang_up)
+            self._loop.call_soon_threadsafe(self.drop_connection)
             return
         if not self._is_allowed:
-            # CONNECT, which follows, would end the session of whoever has our client id.
+            # CONNECT, which follows, would end the session of another client with our id.
             sock.shutdown(socket.SHUT_RDWR)
         self._loop.call_soon_threadsafe(self._start_reading, sock)
 
@@ -291,7 +291,7 @@ class BrokerClient(aiomqtt.Client):
 
     def _start_writing(self, sock: PahoSocket) -> None:
         present = self._client.socket()
-        # What was written meanwhile would leave a writer behind that nobody removes.
+        # What was written meanwhile would leave a writer that is never removed.
         if present is not None and present is sock and self._client.want_write():
             self._loop.add_writer(present.fileno(), self._write)
 
@@ -330,7 +330,7 @@ class BrokerClient(aiomqtt.Client):
         self._end(str(exc) if is_socket else f"the broker sent no valid MQTT: {exc!r}")
 
     def _end(self, reason: str) -> None:
-        self.hang_up()
+        self.drop_connection()
         if self._connected.done():
             self._on_end(LinkEnd(reason))
         else:

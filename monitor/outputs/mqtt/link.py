@@ -1,7 +1,7 @@
 """One connection to a broker, with an answer for every message.
 
 All of it runs on the event loop. A message is queued, on its way or answered; its future belongs
-to whoever sent it. When the link ends, every open future ends with an error at once.
+to its sender. When the link ends, every open future ends with an error at once.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class VersionRefusedError(OutputUnavailableError):
 
 
 class OutgoingMessage(Struct, frozen=True, kw_only=True, gc=False):
-    """One message to be published. Only MQTT 5 carries the fields behind ``retain``."""
+    """One message to be published. Only MQTT 5 carries the fields after ``retain``."""
 
     topic: str
     payload: bytes
@@ -134,16 +134,16 @@ class MqttLink:
                 await self._client.connect()
         except TimeoutError as exc:
             failure = self._timeout_error()
-            self._client.hang_up()
+            self._client.drop_connection()
             raise failure from exc
         except aiomqtt.MqttCodeError as exc:
-            self._client.hang_up()
+            self._client.drop_connection()
             raise _connect_error(exc) from exc
         except LIBRARY_ERRORS as exc:
-            self._client.hang_up()
+            self._client.drop_connection()
             raise OutputUnavailableError(str(exc) or "no connection") from exc
         except asyncio.CancelledError:
-            self._client.hang_up()
+            self._client.drop_connection()
             raise
 
     def _timeout_error(self) -> OutputUnavailableError:
@@ -162,7 +162,7 @@ class MqttLink:
 
     def abort(self, reason: str) -> None:
         """Give the link up. Everything on its way ends as lost at once."""
-        self._client.hang_up()
+        self._client.drop_connection()
         self._lose(LinkEnd(reason))
 
     async def watch(self, filters: Iterable[str], on_foreign: Callable[[str], None]) -> None:

@@ -13,14 +13,14 @@ from monitor.model.errors import OutputRefusedError, OutputUnavailableError
 from monitor.outputs.cloudevent_shapes import Message
 from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
 from monitor.outputs.event_output import DaemonInfo, EventOutput, OutputParts, Run
-from monitor.outputs.mqtt.connection import Connection
+from monitor.outputs.mqtt.broker_connection import Connection
 from monitor.outputs.mqtt.doctor import check_broker
 from monitor.outputs.mqtt.foreign_writes import ForeignWrites
 from monitor.outputs.mqtt.link import OutgoingMessage
 from monitor.outputs.mqtt.record import MQTT
 from monitor.outputs.mqtt.retained import RetainedStates
 from monitor.outputs.mqtt.settings import MqttSettings
-from monitor.outputs.mqtt.tls import tls_obstacles
+from monitor.outputs.mqtt.tls import tls_file_problems
 from monitor.outputs.mqtt.topics import Topics, instance_of
 
 
@@ -28,7 +28,7 @@ class MqttOutput(EventOutput):
     """One broker. A broker that is down, from the start or later, is waited for."""
 
     record = MQTT
-    obstacles = staticmethod(tls_obstacles)
+    path_problems = staticmethod(tls_file_problems)
     check = staticmethod(check_broker)
 
     def __init__(self, settings: MqttSettings, parts: OutputParts) -> None:

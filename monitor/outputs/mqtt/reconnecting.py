@@ -1,6 +1,6 @@
 """Decides the wait before a reconnection, and whether another client has our client id.
 
-Two daemons with one ``[mqtt] instance`` take the session from each other for ever. A broker that
+Two daemons with one ``[mqtt] instance`` take the session from each other without end. A broker that
 speaks MQTT 5 may say so; many only close the connection. No I/O and no clock.
 """
 

@@ -23,7 +23,7 @@ from monitor.model.events import AlertEvent, Event, RunEvent
 from monitor.model.slices import in_slices, pieces_of
 from monitor.outputs.freshness import UNSEEN_FACTOR
 from monitor.outputs.mqtt.alert_states import status_of
-from monitor.outputs.mqtt.connection import JSON, Connection
+from monitor.outputs.mqtt.broker_connection import JSON, Connection
 from monitor.outputs.mqtt.foreign_writes import ForeignWrites
 from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage
 from monitor.outputs.mqtt.settings import MqttSettings
@@ -41,7 +41,7 @@ log = structlog.get_logger()
 
 
 _LISTED = b"1"
-_AT_ONCE = 8  # few, because the events of a run wait behind them at the broker
+_AT_ONCE = 8  # few, because the events of a run wait for them at the broker
 _LISTED_AT_ONCE = 100  # in one commit
 _STORE_SECONDS = 10.0
 _WATCH_ATTEMPTS = 3

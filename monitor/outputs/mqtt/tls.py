@@ -19,7 +19,7 @@ class _TlsSocket(ssl.SSLSocket):
             raise
 
 
-def tls_obstacles(settings: MqttSettings) -> list[str]:
+def tls_file_problems(settings: MqttSettings) -> list[str]:
     """Return a sentence ``key: problem`` if the files of `mqtts` cannot be used. Reads them."""
     if not settings.broker.is_encrypted:
         return []

@@ -14,11 +14,11 @@ from monitor.model.events import Event
 from monitor.outputs.answers import give_answer
 from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
 from monitor.outputs.event_output import EventOutput, OutputParts, Run
-from monitor.outputs.http import HttpReceiver, tls_obstacles
+from monitor.outputs.http import HttpReceiver, tls_file_problems
 from monitor.outputs.webhook.doctor import check_webhook
 from monitor.outputs.webhook.record import WEBHOOK
 from monitor.outputs.webhook.settings import WebhookSettings, signing_key
-from monitor.outputs.webhook.signature import signed_headers
+from monitor.outputs.webhook.webhook_signature import signed_headers
 
 
 class _Request(Struct, frozen=True):
@@ -52,8 +52,8 @@ class WebhookOutput(EventOutput):
         self._reason: str | None = None  # why the last request had no answer
 
     @staticmethod
-    def obstacles(settings: WebhookSettings) -> list[str]:
-        return tls_obstacles(settings, [settings.url])
+    def path_problems(settings: WebhookSettings) -> list[str]:
+        return tls_file_problems(settings, [settings.url])
 
     @property
     def is_well(self) -> bool:

@@ -14,7 +14,7 @@ from monitor.model.errors import (
 from monitor.model.inventory import ConnectionKnown
 from monitor.polling.context import PollContext
 from monitor.polling.inventory.inventory_poll import inventory_poll
-from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.failed_reads import is_about_the_object
 from monitor.polling.poll_loop.poll import Poll
 from monitor.tracking.workspace_changes import TrackedValue
 from monitor.workspace.priority import Priority
@@ -22,7 +22,7 @@ from monitor.workspace.priority import Priority
 log = structlog.get_logger()
 
 CONNECTION = "connection"
-_WAIT_SECONDS = 300.0  # behind everything that matters more
+_WAIT_SECONDS = 300.0  # after everything that matters more
 
 
 class Connections:

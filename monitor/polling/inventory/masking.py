@@ -39,7 +39,7 @@ _SECRET_VALUES = re.compile(
     r"(?i)-----begin|\b(?:bearer|basic)\s+\S|\beyj[\w-]{8,}|://[^\s/]*@|\b(?:AKIA|ASIA|ghp_|xox)\w"
     r"|(?:passw|secret|token|key|sig|pwd|credential)[\w-]*[\x22']?\s*[=:]\s*\S"
 )
-_RANDOM_LOOKING = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+/_=-]{24,}")
+_RANDOM_TEXT = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+/_=-]{24,}")
 
 
 def tracked_settings(
@@ -75,7 +75,7 @@ def is_secret(path: tuple[str, ...], value: object) -> bool:
         return is_named and not (words and words[-1] in _MEASURES)
     if not isinstance(value, str):
         return True  # too deep to be inspected
-    looks_so = _SECRET_VALUES.search(value) or _RANDOM_LOOKING.fullmatch(value)
+    looks_so = _SECRET_VALUES.search(value) or _RANDOM_TEXT.fullmatch(value)
     return bool(value) and (is_named or looks_so is not None)
 
 

@@ -18,7 +18,7 @@ from monitor.polling.lists.list_check import ListChecks
 from monitor.polling.lists.listed_objects import NAMED_AT_ONCE, ListedObjects
 from monitor.polling.lists.token_owner import TokenOwner
 from monitor.polling.lists.unshared_pipelines import HIDDEN_SECONDS
-from monitor.polling.poll_loop.failures import attempt_each
+from monitor.polling.poll_loop.failed_reads import attempt_each
 from monitor.polling.poll_loop.poll import Poll, every
 from monitor.polling.runs.plans import Plans
 from monitor.polling.runs.watermark import Watermark
@@ -34,7 +34,7 @@ _LISTED_BY = {
 }
 
 # Runs may be shown of what no list shows, and weeks may lie between them. So long after the newest
-# one it counts as gone, with its second absence: a list may be a moment behind.
+# one it counts as gone, with its second absence: a list may lag a moment.
 _UNLISTED_KEPT = timedelta(days=30)
 
 

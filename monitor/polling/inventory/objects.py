@@ -9,7 +9,7 @@ from monitor.model.errors import NotAvailableError, WorkspaceError
 from monitor.model.inventory import Figures
 from monitor.polling.context import PollContext
 from monitor.polling.inventory.inventory_poll import inventory_poll
-from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.failed_reads import is_about_the_object
 from monitor.polling.poll_loop.poll import Poll
 
 # Type -> the operation that counts it, and what makes it count those of everybody.

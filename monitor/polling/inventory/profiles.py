@@ -13,13 +13,13 @@ from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKey, RunKind, Status
 from monitor.polling.context import PollContext
 from monitor.polling.inventory.inventory_poll import inventory_poll
-from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.failed_reads import is_about_the_object
 from monitor.polling.poll_loop.poll import Poll
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
-_WAIT_SECONDS = 300.0  # behind everything that matters more
+_WAIT_SECONDS = 300.0  # after everything that matters more
 
 Output = tuple[str, str]  # pipeline, recipe
 

@@ -121,7 +121,7 @@ class Schedules:
     def _name(self, pipelines: Iterable[Pipeline]) -> None:
         """Name the pipelines that no list of flows and plans has shown.
 
-        Once only: what is unknown again was deleted, and its schedule may stay for ever.
+        Once only: what is unknown again was deleted, and its schedule may stay.
         """
         context = self._context
         named = {

@@ -10,7 +10,7 @@ from monitor.polling.poll_loop.poll import Poll
 from monitor.workspace.priority import Priority
 
 _SHOWN = 100
-_WAIT_SECONDS = 300.0  # behind everything that matters more
+_WAIT_SECONDS = 300.0  # after everything that matters more
 
 
 class Tokens:

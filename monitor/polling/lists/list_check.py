@@ -333,7 +333,7 @@ class ListCheck:
         self._lacking |= {id_: now for id_ in self._lacking if id_ in kept}
 
     def _expire(self) -> None:
-        # Another poll of the list renews its own doubts; what no poll misses any more is over.
+        # Another poll of the list renews its own doubts; what no poll lacks any more is over.
         limit = self._context.clock.monotonic() - 3 * self._context.settings.reconcile_seconds
         if any(at < limit for at in self._lacking.values()):
             self._lacking = {id_: at for id_, at in self._lacking.items() if at >= limit}
@@ -364,7 +364,7 @@ class ListChecks:
 
     def __init__(self, context: PollContext) -> None:
         anything = Recognition()
-        # Whoever sees the flows need not see their runs, nor all kinds of them.
+        # A token that shows the flows need not show their runs, nor all kinds of them.
         self.any_run = Recognition(whole=anything)
         self.known_runs = {kind: Recognition(whole=self.any_run) for kind in RunKind}
 

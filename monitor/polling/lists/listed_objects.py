@@ -47,7 +47,7 @@ async def show_listed_names(live_state: LiveState, workspace: str, *, bus: Event
     """Name the pipelines as they were listed last, after all that runs have named.
 
     Which of two namesakes has the plain name, and what a pipeline is called now, would otherwise
-    be decided anew until all are listed, and series would change places.
+    be decided again until all are listed, and series would change places.
 
     Raises:
         BusError: it cannot be read.

@@ -14,7 +14,7 @@ import structlog
 from monitor.model.live_state import UnlistedRuns
 from monitor.model.runs import RunKind, Source
 from monitor.polling.context import PollContext
-from monitor.polling.lists.written_rows import WrittenRows
+from monitor.polling.lists.expected_rows import ExpectedRows
 
 log = structlog.get_logger()
 
@@ -26,7 +26,7 @@ _NAMED = 3
 class NeverListed:
     """Keeps them in memory: after a restart they are found again while they run."""
 
-    def __init__(self, context: PollContext, written: Mapping[RunKind, WrittenRows]) -> None:
+    def __init__(self, context: PollContext, written: Mapping[RunKind, ExpectedRows]) -> None:
         self._context = context
         self._written = written
         self._omitted: dict[RunKind, set[str]] = {}  # by the last reconciliation

@@ -7,7 +7,7 @@ import structlog
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import WorkspaceError
 from monitor.polling.context import PollContext
-from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.failed_reads import is_about_the_object
 from monitor.workspace.payloads import PersonRow
 from monitor.workspace.priority import Priority
 

@@ -24,7 +24,7 @@ from monitor.model.errors import (
 )
 from monitor.model.live_state import PollStatus
 from monitor.polling.context import PollContext
-from monitor.polling.poll_loop.metrics import PollMetrics
+from monitor.polling.poll_loop.poll_metrics import PollMetrics
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
 
 log = structlog.get_logger()

@@ -12,7 +12,7 @@ from monitor.model.runs import RunKind
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.wake_signal import WakeSignal
 
-_CHANGE_SHARE = 0.75  # of the budget; the rest is for all that comes behind in the order
+_CHANGE_SHARE = 0.75  # of the budget; the rest is for all that comes later in the order
 _LINK_SHARE = 0.15  # of the budget, where many plans run at once
 _CHANGE_LISTS = 2  # job groups and plan runs
 # How long after a callback the interval stays short, whatever is known to run.
@@ -22,7 +22,7 @@ _SHORT_AFTER_WAKE_SECONDS = 30.0
 class ChangeInterval:
     """The intervals of the change polls: short while something runs and after they were woken.
 
-    Plan runs are polled as if nothing ran until one is known to run; whoever sees a part of an
+    Plan runs are polled as if nothing ran until one is known to run; a poll that sees a part of an
     unknown one wakes that poll.
     """
 

@@ -14,7 +14,7 @@ from monitor.workspace.priority import Priority
 class Interval:
     """Run again and again."""
 
-    seconds: Callable[[], float]  # called anew after each attempt
+    seconds: Callable[[], float]  # called again after each attempt
     first_after_seconds: float = 0.0
     wake: WakeSignal | None = None  # ends the wait early
     is_expected: bool = True  # False: it never counts as late

@@ -174,8 +174,8 @@ class ReachabilityJudge:
     def _reachability(self) -> Reachability:
         if self._is_unreachable():
             return Reachability.UNREACHABLE
-        is_whole = not self._failing and not self._unwatched()
-        return Reachability.REACHABLE if is_whole else Reachability.DEGRADED
+        is_complete = not self._failing and not self._unwatched()
+        return Reachability.REACHABLE if is_complete else Reachability.DEGRADED
 
     def _unwatched(self) -> list[str]:
         """Return why a part of the workspace, which answers, cannot be watched."""
@@ -186,7 +186,7 @@ class ReachabilityJudge:
         """Notice that the workspace's clock was set back, until it has passed its former time.
 
         After a day the former time, unless it is the start of following, counts as none.
-        Ends of now then sort before those of before. Behind the start of following a run that is
+        Ends of now then sort before those of before. Before the start of following a run that is
         first seen at its end is even taken for an old one, and emits no event.
         """
         context, now = self._context, self._context.clock.now()

@@ -20,7 +20,7 @@ from monitor.model.runs import RunKey, RunKind, Source
 from monitor.polling.context import PollContext
 from monitor.polling.lists.list_check import ListChecks
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
-from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.failed_reads import is_about_the_object
 from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.poll_loop.intervals import ChangeInterval, wait_after_reads
 from monitor.polling.poll_loop.poll import Interval, Poll

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from monitor.model.runs import RunKind, Source
 from monitor.polling.context import PollContext
-from monitor.polling.lists.written_rows import ReadRun, ShownRow, WrittenRows
+from monitor.polling.lists.expected_rows import ExpectedRows, ReadRun, ShownRow
 from monitor.polling.runs.refetch_queue import RefetchQueue
 from monitor.polling.runs.watermark import Watermark
 from monitor.workspace.payloads import JobGroupRow, Page, PlanRunRow, RowHead
@@ -38,7 +38,7 @@ class ChangeList(Generic[RunRow]):
         name: str,
         kind: RunKind,
         *,
-        written: WrittenRows,
+        written: ExpectedRows,
         refetch_queue: RefetchQueue,
     ) -> None:
         self._context = context
@@ -56,7 +56,7 @@ class ChangeList(Generic[RunRow]):
         return self.watermark.at is None
 
     async def load(self) -> None:
-        """Read the watermark and what the list must show behind it from the store."""
+        """Read the watermark and what the list must show after it from the store."""
         await self.watermark.load()
         if (at := self.watermark.at) is not None:
             overlap = timedelta(seconds=self._context.settings.overlap_seconds)
@@ -93,7 +93,7 @@ class ChangeList(Generic[RunRow]):
     ) -> bool:
         """Handle what was written since the newest change that a whole list has shown.
 
-        Rows that appear behind that are for `read` to find, so the watermark stays; all else is
+        Rows that appear later are for `read` to find, so the watermark stays; all else is
         as there. Before the first whole list this is `read` itself.
         """
         if self._newest_at is None:

@@ -10,7 +10,7 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import TryLaterError
 from monitor.model.runs import RunKind, Source
 from monitor.polling.context import PollContext
-from monitor.polling.lists.written_rows import WrittenRows
+from monitor.polling.lists.expected_rows import ExpectedRows
 from monitor.polling.poll_loop.intervals import ChangeInterval
 from monitor.polling.poll_loop.poll import Interval, Poll
 from monitor.polling.runs.change_list import ChangeList
@@ -32,7 +32,7 @@ class Changes:
         *,
         job_groups: JobGroups,
         flow_runs: FlowRuns,
-        written: WrittenRows,
+        written: ExpectedRows,
         refetch_queue: RefetchQueue,
     ) -> None:
         self._context = context
@@ -77,7 +77,7 @@ class Changes:
     async def poll_newest(self) -> None:
         """Handle what was written since the newest change known: the news of a callback.
 
-        It shows nothing of what may appear behind that, so nothing counts as confirmed by it.
+        It shows nothing of what may appear later, so nothing counts as confirmed by it.
 
         Raises:
             TryLaterError: as `poll`.

@@ -94,7 +94,7 @@ class DerivedEnds:
         return listed is not None and listed > at
 
     def seconds_until_confirmation(self) -> float:
-        """Plan one more read of a derived end behind those before it; return when it is due."""
+        """Plan one more read of a derived end after those before it; return when it is due."""
         per_minute = self._context.client.settings.requests_per_minute * _CONFIRMING_SHARE
         now = self._context.clock.monotonic()
         self._confirming_until = max(now, self._confirming_until) + 60 / per_minute

@@ -21,8 +21,8 @@ _LONGEST_SLEEP_SECONDS = 3_600.0
 class DetailRequest:
     """One job group's records, to be read.
 
-    ``summary`` is set once they were read; ``is_impossible``: they never will be. Whoever asked
-    and no longer waits sets ``is_late``: then the reader observes what it reads. ``is_gathered``:
+    ``summary`` is set once they were read; ``is_impossible``: they never will be. A caller
+    that no longer waits sets ``is_late``: then the reader observes what it reads. ``is_gathered``:
     nobody has waited, so it may be read together with others.
     """
 

@@ -34,7 +34,7 @@ _LONGEST_GATHER_SECONDS = 10.0
 _GATHERED_AT_MOST = 1_000
 _RETRY_BASE_SECONDS = 2.0
 _RETRY_CAP_SECONDS = 300.0
-# Records that show an unfinished job after the group's end are read again, but not for ever.
+# Records that show an unfinished job after the group's end are read again, up to a limit.
 _READS_OF_UNFINISHED = 3
 
 

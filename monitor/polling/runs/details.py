@@ -13,7 +13,7 @@ from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
 from monitor.model.waits import happens_within
 from monitor.polling.context import PollContext
-from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.failed_reads import is_about_the_object
 from monitor.polling.poll_loop.poll import Poll, every
 from monitor.polling.runs.detail_queue import DetailQueue, DetailRequest
 from monitor.polling.runs.detail_readers import OLDEST_SECONDS, DetailReaders, final, joined

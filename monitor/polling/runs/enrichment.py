@@ -14,7 +14,7 @@ from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceErro
 from monitor.model.runs import RunKey, RunKind, RunState
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
-from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.failed_reads import is_about_the_object
 from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.runs.recipes import RecipeNames
 from monitor.polling.runs.run_observations import has_ended

@@ -77,7 +77,7 @@ class FlowRuns:
         self._wakes = {urgency: WakeSignal(context.clock) for urgency in Urgency}
 
     def declared(self, handle_job_groups: HandleJobGroups) -> tuple[Poll, ...]:
-        # Several polls: no end waits behind what is read when there is nothing else.
+        # Several polls: no end waits for what is read when there is nothing else.
         return tuple(
             Poll(
                 name=urgency,

@@ -200,7 +200,7 @@ class FollowedPlans:
         for plan_run_id, plan_run in plan.plan_runs.items():
             until = _NEVER if plan_run.ended_at is None else plan_run.ended_at + wait
             is_shown = plan_run.ended_at is None or plan_run.is_named or not plan.flow_ids
-            # Behind its end the record may lack it still; parts may be of another plan's run.
+            # After its end the record may lack it still; parts may be of another plan's run.
             until = min(until, parts_until) if is_shown else until
             read_until = max(read_until, until)
             if plan_run.ended_at is not None and until <= now:

@@ -11,7 +11,7 @@ from monitor.model.errors import MonitorError
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Pipeline, RunKind, RunState, Source, Status, status_of
 from monitor.polling.context import PollContext
-from monitor.polling.lists.written_rows import WrittenRows
+from monitor.polling.lists.expected_rows import ExpectedRows
 from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.runs.details import Details
 from monitor.polling.runs.enrichment import Enrichment
@@ -49,7 +49,7 @@ class JobGroups:
         flow_runs: FlowRuns,
         plan_children: PlanChildren,
         links: PlanLinks,
-        written: WrittenRows,
+        written: ExpectedRows,
         refetch_queue: RefetchQueue,
     ) -> None:
         self._context = context

@@ -20,14 +20,14 @@ from msgspec import Struct
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceError
 from monitor.polling.context import PollContext
-from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.failed_reads import is_about_the_object
 from monitor.workspace.payloads import JobRow, JobsPage
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
 FEW = 4  # so many are read by their ids: a page that must be looked for may take some requests
-_MISSES = 3  # pages in a row that show nothing wanted
+_FRUITLESS_PAGES = 3  # pages in a row that show nothing wanted
 _FAILURES = 3  # in a row: the list does not serve
 _MARGIN = 5  # rows before the place where the first wanted id should stand
 _REFUSED_SECONDS = 3_600.0  # until a list that did not serve is tried again
@@ -80,10 +80,10 @@ class JobRecords:
         """
         wanted = sorted(int(id_) for id_ in job_group_ids if id_.isascii() and id_.isdigit())
         found: dict[str, ReadRecords] = {}
-        misses = 0
+        fruitless = 0
         for _ in range(most_requests):
             wanted = self._worth_a_page(wanted)
-            if not wanted or misses >= _MISSES:
+            if not wanted or fruitless >= _FRUITLESS_PAGES:
                 break
             page = await self._page(wanted, priority)
             if page is None:
@@ -98,7 +98,7 @@ class JobRecords:
             if page.rows and not await self._prove(records, priority):
                 break
             found |= records
-            misses = misses + 1 if len(left) == len(wanted) else 0
+            fruitless = fruitless + 1 if len(left) == len(wanted) else 0
             wanted = left
         return found
 
@@ -155,7 +155,7 @@ class JobRecords:
             self._refuse("it is not sorted by id")
             return False
         if not numbers:
-            self._place = None  # behind the end, after deletions; the next reading looks anew
+            self._place = None  # past the end, after deletions; the next reading starts over
             return False
         if len(numbers) > 1:
             spacing = (numbers[-1] - numbers[0]) / (len(numbers) - 1)

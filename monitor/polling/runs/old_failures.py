@@ -16,7 +16,7 @@ from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState, Status
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
-from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.failed_reads import is_about_the_object
 from monitor.polling.poll_loop.poll import Interval, Poll
 from monitor.polling.runs.detail_readers import final
 from monitor.polling.runs.job_records import JobRecords, ReadRecords

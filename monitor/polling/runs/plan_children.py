@@ -4,7 +4,7 @@ Only the full record of a plan, or of a snapshot of it, names what a plan run ha
 filled late. `FollowedPlans` says when it is read. One read serves all runs of the plan. What it
 names is remembered, so a part that is observed later is linked from its first observation on.
 
-The poll reads what is due. Whoever observes a failure reads at once and waits for that, for a
+The poll reads what is due. A poll that observes a failure reads at once and waits for that, for a
 bounded time. A plan is read by one task at a time; the others wait for that read.
 """
 
@@ -22,7 +22,7 @@ from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
-from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.failed_reads import is_about_the_object
 from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.poll_loop.intervals import wait_after_links
 from monitor.polling.poll_loop.poll import Poll, WhenDue

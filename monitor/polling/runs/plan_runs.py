@@ -16,9 +16,9 @@ from monitor.model.errors import (
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKind, Source, Status, status_of
 from monitor.polling.context import PollContext
-from monitor.polling.lists.written_rows import WrittenRows
+from monitor.polling.lists.expected_rows import ExpectedRows
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
-from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.failed_reads import is_about_the_object
 from monitor.polling.poll_loop.intervals import ChangeInterval
 from monitor.polling.poll_loop.poll import Interval, Poll
 from monitor.polling.runs.change_list import ChangeList
@@ -50,7 +50,7 @@ class PlanRuns:
         reasons: Reasons,
         job_groups: JobGroups,
         unlabelled: UnlabelledPlanRuns,
-        written: WrittenRows,
+        written: ExpectedRows,
         refetch_queue: RefetchQueue,
     ) -> None:
         self._context = context

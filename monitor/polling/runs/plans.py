@@ -14,7 +14,7 @@ from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceErro
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
-from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.failed_reads import is_about_the_object
 from monitor.workspace.payloads import Page, PlanFull, PlanRow, PlanRunRow
 from monitor.workspace.priority import Priority
 
@@ -71,7 +71,7 @@ class Plans:
         await self._context.observer.observe((), state_entries=state_entries)
 
     async def list_all(self, *, priority: Priority) -> Page[PlanRow]:
-        """Read the list of plans anew and return it whole. Snapshots in it are left out."""
+        """Read the list of plans again and return all of it. Snapshots in it are left out."""
         asked_at = self._context.workspace_now()
         plans = self._context.client.pipelines.plans(priority=priority)
         pages = [page async for page in plans]
@@ -87,17 +87,17 @@ class Plans:
         """Drop a plan that the workspace no longer has, or no longer shows."""
         self._listed.pop(plan_id, None)
 
-    async def plan_of(self, row: PlanRunRow, *, anew: bool = False) -> Pipeline | None:
+    async def plan_of(self, row: PlanRunRow, *, read_again: bool = False) -> Pipeline | None:
         """Return the plan that ran, None where the workspace does not show it.
 
-        ``anew``: read it also where it was refused before.
+        ``read_again``: read it also where it was refused before.
 
         Raises:
             TryLaterError, UnauthorizedError: it could not be read yet.
         """
         if self._listed_at is None:
             await self._refresh()
-        if anew and row.plan_id is not None:
+        if read_again and row.plan_id is not None:
             self._unmapped.forget(row.plan_id)
         plan_id = await self._by_snapshot(row) or await self._by_latest_run(row)
         if plan_id is None:
@@ -173,13 +173,13 @@ class Plans:
 
     async def _by_latest_run(self, row: PlanRunRow) -> str | None:
         """Find the one plan whose latest run is this one, or was created in the same moment."""
-        fitting = self._fitting(row)
-        if not fitting and self._is_list_old_for(row):
+        matching = self._matching(row)
+        if not matching and self._is_list_old_for(row):
             await self._refresh()
-            fitting = self._fitting(row)
-        return fitting[0] if len(fitting) == 1 else None
+            matching = self._matching(row)
+        return matching[0] if len(matching) == 1 else None
 
-    def _fitting(self, row: PlanRunRow) -> list[str]:
+    def _matching(self, row: PlanRunRow) -> list[str]:
         plans = self._listed.values()
         by_id = [plan.id for plan in plans if plan.latest_run_id == row.id]
         if by_id or row.created_at is None:

@@ -23,7 +23,7 @@ from monitor.model.runs import RunKey, RunKind, Source
 from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
-from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.failed_reads import is_about_the_object
 from monitor.polling.poll_loop.intervals import ChangeInterval
 from monitor.polling.poll_loop.poll import Interval, Poll
 from monitor.polling.runs.job_records import JobRecords, ReadRecords
@@ -33,7 +33,7 @@ from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
-_READS_PER_ROUND = 10
+_READS_PER_CYCLE = 10
 _PIECE = 20  # observations; callbacks wait for one piece
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -81,15 +81,15 @@ class Progress:
                 # waits for the next list.
                 seconds = self._context.settings.progress_seconds
                 self._list_again_at = now + seconds / 2
-                most = _READS_PER_ROUND * self._context.client.settings.page_size
+                most = _READS_PER_CYCLE * self._context.client.settings.page_size
                 await self._read_many([*due, *others][:most])
                 oldest, has_listed = self._oldest(), True
                 due = [key async for key in in_slices(due[:most]) if self._read_at(key) <= oldest]
-                if len(due) <= _READS_PER_ROUND:
+                if len(due) <= _READS_PER_CYCLE:
                     self._list_again_at = now + seconds  # pages showed nearly all of it
             elif self._records.is_proven:
                 return False
-        chosen = due[:_READS_PER_ROUND]
+        chosen = due[:_READS_PER_CYCLE]
         failure: MonitorError | None = None
         for number, key in enumerate(chosen):
             try:
@@ -162,7 +162,7 @@ class Progress:
             records = await self._records.read(
                 [key.id for key in keys],
                 priority=Priority.INVENTORY,
-                most_requests=_READS_PER_ROUND,
+                most_requests=_READS_PER_CYCLE,
             )
         except BudgetExhaustedError:
             return  # no failure: as for reads by id
@@ -188,7 +188,7 @@ class Progress:
         """End some by their ids, those that are due longest first; what goes on waits longer."""
         settings, now = self._context.settings, self._context.clock.monotonic()
         in_turn = sorted((*self._goes_on.get(key, (0.0, 0)), key, found) for key, found in over)
-        for due_at, reads, key, found in in_turn[:_READS_PER_ROUND]:
+        for due_at, reads, key, found in in_turn[:_READS_PER_CYCLE]:
             if due_at > now or key not in self._context.live_state.active:
                 continue
             wait = backoff_seconds(

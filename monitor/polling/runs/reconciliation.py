@@ -15,10 +15,10 @@ from monitor.model.errors import NoSuchObjectError, RequestRejectedError, Worksp
 from monitor.model.live_state import ActiveRun
 from monitor.model.runs import NATIVE_STATUSES, RunKey, RunKind, Source
 from monitor.polling.context import PollContext
+from monitor.polling.lists.expected_rows import ExpectedRows
 from monitor.polling.lists.never_listed import NeverListed
 from monitor.polling.lists.unshared_pipelines import UnsharedPipelines
-from monitor.polling.lists.written_rows import WrittenRows
-from monitor.polling.poll_loop.failures import attempt_each, is_about_the_object
+from monitor.polling.poll_loop.failed_reads import attempt_each, is_about_the_object
 from monitor.polling.poll_loop.poll import Poll, every
 from monitor.polling.runs.by_id import ById
 from monitor.polling.runs.change_list import HandlePage, RunRow
@@ -54,7 +54,7 @@ class Reconciliation:
         job_groups: JobGroups,
         plan_runs: PlanRuns,
         by_id: ById,
-        written: Mapping[RunKind, WrittenRows],
+        written: Mapping[RunKind, ExpectedRows],
         watermarks: Mapping[RunKind, Watermark],
         refetch_queue: RefetchQueue,
         unshared: UnsharedPipelines,
@@ -118,7 +118,7 @@ class Reconciliation:
         return self._context.can(Capability.LIST_CHANGES)
 
     async def relist(self) -> None:
-        """List again what was created in the last day: it shows what appeared behind the overlap.
+        """List again what was created in the last day: it shows what appeared before the overlap.
 
         Raises:
             MonitorError: a list failed; the other one has been handled.

@@ -16,7 +16,7 @@ from monitor.model.runs import RunKey, RunKind
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
-from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.failed_reads import is_about_the_object
 from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.poll_loop.wake_signal import WakeSignal
 from monitor.workspace.payloads import BadRow

@@ -19,7 +19,7 @@ from monitor.model.observations import Observation
 from monitor.model.runs import Pipeline, RunKind, Source
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
-from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.failed_reads import is_about_the_object
 from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.poll_loop.wake_signal import WakeSignal
 from monitor.polling.runs.plans import Plans
@@ -31,7 +31,7 @@ log = structlog.get_logger()
 UNLABELLED = "unlabelled_plan_run"  # topic of their state entries
 
 _AT_MOST = 1_000
-_LOOKED_UP_PER_POLL = 20
+_READS_PER_POLL = 20
 _BASE_WAIT_SECONDS = 30.0
 _LONGEST_WAIT_SECONDS = 86_400.0
 
@@ -111,14 +111,14 @@ class UnlabelledPlanRuns:
         now = self._context.clock.monotonic()
         due = sorted(
             (run.due_at, run_id) for run_id, run in self._waiting.items() if run.due_at <= now
-        )[:_LOOKED_UP_PER_POLL]
+        )[:_READS_PER_POLL]
         failure: MonitorError | None = None
         refused: set[str | None] = set()  # one read of a plan is enough for all its runs
         for _, run_id in due:
             run = self._waiting[run_id]
             try:
                 plan = await self._plans.plan_of(
-                    _row(run_id, run.shown), anew=run.shown.plan_id not in refused
+                    _row(run_id, run.shown), read_again=run.shown.plan_id not in refused
                 )
             except (TryLaterError, UnauthorizedError) as error:
                 self._put_back(run)

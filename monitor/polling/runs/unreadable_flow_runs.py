@@ -8,7 +8,7 @@ from monitor.model.errors import MonitorError
 from monitor.model.live_state import UnreadableRun
 from monitor.model.runs import RunKind
 from monitor.polling.context import PollContext
-from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.failed_reads import is_about_the_object
 from monitor.polling.runs.tracked_flow_run import NEVER, TrackedFlowRun
 
 log = structlog.get_logger()

@@ -21,7 +21,7 @@ _HEARTBEAT_SECONDS = 3_600.0
 
 
 class Pause:
-    """What work hands to whoever drives it: go on with me so many seconds later."""
+    """What work hands to its driver: go on with me so many seconds later."""
 
     __slots__ = ("seconds",)
 

@@ -164,7 +164,7 @@ class WorldOptions(Struct, kw_only=True):
         Meta(
             ge=-_YEAR_SECONDS,
             le=_YEAR_SECONDS,
-            description="how far the workspace's clock is ahead, or behind below 0",
+            description="how far the workspace's clock is ahead; below 0 it is behind",
             extra={"takes": "seconds", "alone": "300"},
         ),
     ] = 0.0

@@ -92,7 +92,7 @@ def nodes_of(world: World, flow_id: int) -> list[FlowNode]:
     return sorted(found, key=lambda flow_node: flow_node.id)
 
 
-def recipe_behind(node: FlowNode) -> int | None:
+def recipe_of_output(node: FlowNode) -> int | None:
     """Return the recipe whose result a node gives; None where it gives an imported dataset."""
     if isinstance(node, DatasetNode):
         return None
@@ -106,6 +106,6 @@ def cut_edges(world: World, recipe: Recipe) -> None:
         if isinstance(node, DatasetNode):
             is_read = node.dataset_id in recipe.dataset_ids
         else:
-            is_read = node is not None and recipe_behind(node) in recipe.upstream_ids
+            is_read = node is not None and recipe_of_output(node) in recipe.upstream_ids
         if not is_read:
             world.delete(edge)

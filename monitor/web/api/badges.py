@@ -15,7 +15,7 @@ from monitor.model.alerts import Severity
 from monitor.model.runs import PipelineKind
 from monitor.web.api.routes import RawRoute
 from monitor.web.http.json_answers import answer_bytes
-from monitor.web.http.problems import Handler, ProblemDetails
+from monitor.web.http.problem_details import Handler, ProblemDetails
 from monitor.web.http.queries import parse_query
 from monitor.web.http.request_parsing import SHOWN, one_line
 from monitor.web.views.overview.overview import Overview
@@ -53,7 +53,7 @@ _SVG = Markup(
 )
 
 
-SvgPicture = Annotated[
+SvgImage = Annotated[
     str,
     Meta(
         description="A picture with the name and its state in words, which are its title too.",
@@ -165,7 +165,7 @@ def _route(name: str, summary: str, api: str, query: type[Struct], serve: Handle
         api=api,
         query=query,
         content_type="image/svg+xml",
-        answer=SvgPicture,
+        answer=SvgImage,
         has_tag=True,
         serve=serve,
     )

@@ -16,7 +16,7 @@ from monitor.model.events import EventType
 from monitor.model.slices import in_slices
 from monitor.outputs.cloudevents import CONTENT_TYPE
 from monitor.web.api.routes import RawRoute
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.queries import parse_query
 from monitor.web.views.events import (
     ONE_OF_THE_SHAPES,
@@ -39,11 +39,11 @@ _STREAMS_OF_A_SOURCE = 32
 
 
 class StreamQuery(EventSelection, frozen=True, kw_only=True):
-    """Which events, and where to begin: now, or behind what is named here."""
+    """Which events, and where to begin: now, or after what is named here."""
 
     after: Annotated[
         EventCursor | None,
-        Meta(description="A position: first the events behind it. `Last-Event-ID` goes before it."),
+        Meta(description="A position: first the events after it. `Last-Event-ID` goes before it."),
     ] = None
     since: (
         Annotated[
@@ -81,7 +81,7 @@ class EventStreams:
         self._open: dict[asyncio.Task[None], str] = {}  # each with its source
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Stream events behind ``Last-Event-ID``, or from now on."""
+        """Stream events after ``Last-Event-ID``, or from now on."""
         query = parse_query(StreamQuery, request.match_info, request.query.items())
         self._sources.refuse_unknown(query.workspace)
         if len(self._open) >= _STREAMS_AT_ONCE:
@@ -124,10 +124,10 @@ class EventStreams:
     async def _begin(self, request: web.Request, query: StreamQuery) -> LogPosition:
         positions = self._reader.positions
         if last_id := request.headers.get("Last-Event-ID"):
-            return await positions.behind("Last-Event-ID", last_id, is_resumed=True)
+            return await positions.after("Last-Event-ID", last_id, is_resumed=True)
         begins: list[LogPosition] = []
         if query.after is not None:
-            begins.append(await positions.behind("after", query.after, is_resumed=True))
+            begins.append(await positions.after("after", query.after, is_resumed=True))
         if query.since is not None:
             begins.append(await positions.since(query.since))
         return farthest(begins) if begins else await positions.newest()

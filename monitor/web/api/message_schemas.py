@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from monitor.outputs.payload_schemas import payload_schemas
 from monitor.web.api.routes import RawRoute
 from monitor.web.http.json_answers import answer_bytes
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.queries import parse_query
 from monitor.web.http.request_parsing import unknown
 from monitor.web.views.view import NoParameters, View
@@ -26,7 +26,7 @@ class SchemaQuery(Struct, frozen=True, kw_only=True):
 class MessageSchema(Struct, frozen=True, kw_only=True):
     """One type of message. ``url`` is where its schema is, ``dataschema`` what its events name.
 
-    ``topics`` are those on which MQTT retains a document of this type, behind the prefix; an event
+    ``topics`` are those on which MQTT retains a document of this type, after the prefix; an event
     has none.
     """
 

@@ -14,14 +14,14 @@ from monitor.outputs.cloudevents import CLOUD_EVENT_SHAPES
 from monitor.web.api.component_schemas import ComponentSchemas, as_markdown
 from monitor.web.api.routes import ApiWrite, RawRoute
 from monitor.web.http.allowed_values import kinds_of
-from monitor.web.http.problems import ProblemDocument
+from monitor.web.http.problem_details import ProblemDocument
 from monitor.web.settings import ServerSettings
 from monitor.web.views.view import View
 
 _ABOUT = """\
 What the page shows, as JSON, with the same filters: the address of a page's box is at its foot.
 
-Lists answer `data` and `next`: pass `next` as `cursor` for the page behind it; null is the end.
+Lists answer `data` and `next`: pass `next` as `cursor` for the next page; null is the end.
 Answers have an entity tag (`If-None-Match`) and are compressed (`Accept-Encoding: gzip`).
 Errors are problem details (RFC 9457); `detail` says what to change. Instants are ISO 8601 with a
 time zone, durations are seconds. What changes something takes `Content-Type: application/json`.

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from aiohttp import web
 from msgspec import Struct
 
-from monitor.web.http.problems import Handler
+from monitor.web.http.problem_details import Handler
 from monitor.web.http.queries import parse_query
 from monitor.web.http.request_parsing import answer_json, read_body
 from monitor.web.views.view import NoParameters

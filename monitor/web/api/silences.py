@@ -12,7 +12,7 @@ from monitor.model.alerts import Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
 from monitor.web.api.routes import ApiWrite, Confirmation
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line, unknown
 from monitor.web.requests import AlertingRequests
 from monitor.web.views.alerts.alert_models import SilenceView, silence_view

@@ -11,7 +11,7 @@ from monitor.model.alerts import Alert
 from monitor.model.errors import ConfigurationError
 from monitor.web.forms.form_page import FormState, PageForm, Refused
 from monitor.web.http.form_bodies import Fields
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.views.alerts.alert_details import find_alert, no_alert
 from monitor.web.views.alerts.alert_models import alert_views
 from monitor.web.views.sources import ViewSources
@@ -82,6 +82,6 @@ def _start(values: Fields) -> datetime:
 def _ended(fingerprint: str) -> ProblemDetails:
     return ProblemDetails(
         409,
-        f"alert {fingerprint} has ended, or began anew, since this form was made; there is "
+        f"alert {fingerprint} has ended, or fired again, since this form was made; there is "
         "nothing to acknowledge",
     )

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from monitor.web.http.authentication import ANYBODY, AUTHOR
 from monitor.web.http.form_bodies import Fields, FormTokens, read_form
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.page.live import LivePages
 from monitor.web.page.shell import POLICY, PageShell
 from monitor.web.views.view import WebPage

@@ -17,7 +17,7 @@ from monitor.model.alerts import Silence
 from monitor.model.errors import ConfigurationError
 from monitor.web.forms.form_page import FormState, PageForm, Refused
 from monitor.web.http.form_bodies import Fields
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line, unknown
 from monitor.web.views.alerts.alert_models import silence_view
 from monitor.web.views.alerts.silences import matcher_problems, matchers_of, preview
@@ -86,7 +86,7 @@ class SilenceForm(PageForm):
         return f"/silences#silence-{silence.id}"
 
     def _refuse_ended(self, silence_id: str) -> None:
-        """Refuse a form that has made a silence which has ended: it would begin anew."""
+        """Refuse a form that has made a silence which has ended: it would begin again."""
         now = self._clock.now()
         for known in self._alerting.snapshot().silences:
             if known.id == silence_id and known.ends_at <= now:

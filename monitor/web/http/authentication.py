@@ -10,7 +10,7 @@ from aiohttp.typedefs import Middleware
 from monitor.listening.credentials import InvalidCredentials
 from monitor.listening.http_listener import source_of
 from monitor.model.secrets import Secret
-from monitor.web.http.problems import Handler, problem_response
+from monitor.web.http.problem_details import Handler, problem_response
 from monitor.web.settings import ServerSettings
 
 _OPEN_PATHS = ("/healthz", "/readyz")

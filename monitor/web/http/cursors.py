@@ -1,12 +1,12 @@
 """Cursors of lists: where the next page begins, opaque to clients.
 
 A list is sorted by a key that no two rows share, such as (created_at, id), and a cursor is the key
-of the last row that was shown. So a page goes on behind that row also where rows were added or
+of the last row that was shown. So a page goes on after that row also where rows were added or
 removed meanwhile. Nothing is kept for a client.
 
     key = read_cursor("runs", query.cursor, tuple[datetime, str])
     rows = [row for row in rows if key is None or sort_key(row) > key]
-    next_cursor = cursor_behind("runs", sort_key(rows[-1])) if has_more else None
+    next_cursor = cursor_after("runs", sort_key(rows[-1])) if has_more else None
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line
 
 K = TypeVar("K", bound=tuple[Any, ...])
@@ -25,8 +25,8 @@ K = TypeVar("K", bound=tuple[Any, ...])
 _SORTED_BY = 40  # characters of a name
 
 
-def cursor_behind(list_name: str, key: tuple[Any, ...]) -> str:
-    """Return the cursor of the page behind the row with that sort key.
+def cursor_after(list_name: str, key: tuple[Any, ...]) -> str:
+    """Return the cursor of the page after the row with that sort key.
 
     ``list_name`` names the list and its order, such as ``pipelines by name``: a cursor of another
     order is foreign. The key is of what JSON knows, and short: see `sort_text`.
@@ -48,9 +48,9 @@ def read_cursor(list_name: str, cursor: str | None, shape: type[K]) -> K | None:
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         of, *key = msgspec.json.decode(text, type=list[Any])
-        behind: K = msgspec.convert(key, shape)
-        if of == list_name and all(map(_is_sortable, behind)):
-            return behind
+        after: K = msgspec.convert(key, shape)
+        if of == list_name and all(map(_is_sortable, after)):
+            return after
     except (ValueError, OverflowError, RecursionError):  # no base64, no JSON, or another key
         pass
     raise ProblemDetails(

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 
 from monitor.model.clock import Clock
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import BODY, BODY_SECONDS, SHOWN, one_line
 
 TOKEN = "token"  # noqa: S105 - the name of the field
@@ -90,7 +90,7 @@ async def read_form(request: web.Request, names: Collection[str]) -> tuple[Field
         pairs = parse_qsl(
             body.decode("ascii"), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict"
         )
-    except ValueError as exc:  # no ASCII, no UTF-8 behind the escapes, or too many fields
+    except ValueError as exc:  # no ASCII, no UTF-8 after decoding, or too many fields
         raise ProblemDetails(400, "body: it is no form that a browser sends") from exc
     fields = dict(pairs)
     for name in fields:

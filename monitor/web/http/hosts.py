@@ -15,7 +15,7 @@ from aiohttp.typedefs import Middleware
 
 from monitor.listening.http_listener import source_of
 from monitor.listening.refusals import RefusalReason, Refusals
-from monitor.web.http.problems import Handler, problem_response
+from monitor.web.http.problem_details import Handler, problem_response
 from monitor.web.settings import ServerSettings
 
 # What orchestrators and scrapers read, under any name; a rebinding page learns little from it.

@@ -6,7 +6,7 @@ import asyncio
 
 from aiohttp import hdrs, web
 
-from monitor.web.http.problems import Handler
+from monitor.web.http.problem_details import Handler
 
 _PIECE_BYTES = 256 * 1024
 

@@ -13,7 +13,7 @@ from msgspec.structs import FieldInfo, fields
 
 from monitor.model.suggestions import did_you_mean
 from monitor.web.http.allowed_values import kinds_of, need_of
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line
 
 S = TypeVar("S", bound=Struct)

@@ -14,7 +14,7 @@ from msgspec.structs import fields
 
 from monitor.model.suggestions import did_you_mean
 from monitor.web.http.allowed_values import kinds_of, need_of
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
@@ -23,7 +23,7 @@ BODY = web.RequestKey("body", object)  # the parsed body of a write, for its lin
 BODY_SECONDS = web.AppKey("body_seconds", float)  # for a client to send a body
 _ERROR_SHOWN = 200  # characters of an error, which repeats parts of the body
 SHOWN = 40  # characters of what a request names
-_WRONG_WORD = re.compile(r"Invalid enum value .* - at `\$\.(\w+)`")
+_UNKNOWN_WORD = re.compile(r"Invalid enum value .* - at `\$\.(\w+)`")
 _KNOWN_SHOWN = 10  # names that fit into a line
 
 
@@ -64,7 +64,7 @@ async def read_body(request: web.Request, shape: type[T]) -> T:
 
 def _allowed(error: str, shape: type[Any]) -> str:
     """Return the words that the field may have whose value is none of them."""
-    field = _WRONG_WORD.fullmatch(error)
+    field = _UNKNOWN_WORD.fullmatch(error)
     if field is None:
         return ""
     annotations = {each.encode_name: each.type for each in fields(shape)}

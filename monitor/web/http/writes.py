@@ -15,7 +15,7 @@ from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.model.clock import Clock
 from monitor.web.http.authentication import AUTHOR
 from monitor.web.http.hosts import READING
-from monitor.web.http.problems import Handler, problem_response
+from monitor.web.http.problem_details import Handler, problem_response
 from monitor.web.http.request_parsing import BODY, one_line
 from monitor.web.settings import ServerSettings
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from monitor.model.words import kind_words
-from monitor.web.page.words import instant
+from monitor.web.page.template_filters import instant
 
 _KINDS = "flow_run|job_group|plan_run"
 _ID = r"(?:config-)?[0-9a-f]{16}"

@@ -11,7 +11,7 @@ from aiohttp import hdrs, web
 from monitor.listening.http_listener import source_of
 from monitor.model.clock import Clock
 from monitor.model.events import Event
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 
 _SHORTEST_SECONDS = 2.0  # between two changes, so that a flood of events costs little
 _SECONDS_OF_A_PAGE = 0.06  # more for each open page, each of which asks again
@@ -43,12 +43,12 @@ class LivePages:
             self._has_news.set()
 
     async def run(self) -> None:
-        """Report changes for ever."""
+        """Report changes until cancelled."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LONGEST_SECONDS):
                     await self._has_news.wait()
-                # Whoever asked again sooner would see the state before the change.
+                # A request sent sooner would see the state before the change.
                 await self._clock.sleep(self._kept_seconds())
             self._has_news.clear()
             self.touch()

@@ -6,7 +6,7 @@ import msgspec
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Middleware
 
-from monitor.web.http.problems import Handler, ProblemDetails, ProblemDocument
+from monitor.web.http.problem_details import Handler, ProblemDetails, ProblemDocument
 from monitor.web.page.shell import NOT_SHOWN, POLICY, PageShell
 
 _TITLES = {

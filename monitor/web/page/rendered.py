@@ -27,7 +27,7 @@ class RenderedPage(Struct, frozen=True, kw_only=True):
 
 
 class RenderedPages:
-    """The newest rendering of each URL. Whoever asks for what is being rendered waits for it."""
+    """The newest rendering of each URL. A request for what is being rendered waits for it."""
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock

@@ -22,7 +22,7 @@ from monitor import __version__
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.web.http.negotiation import holds, takes_gzip
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.queries import parse_queries, url_of
 from monitor.web.http.store_outage import StoreOutage
 from monitor.web.page import charts
@@ -33,7 +33,7 @@ from monitor.web.page.live import LivePages
 from monitor.web.page.rendered import RenderedPage, RenderedPages
 from monitor.web.page.static_files import StaticFiles
 from monitor.web.page.svg import SVG_FILTERS
-from monitor.web.page.words import FILTERS
+from monitor.web.page.template_filters import FILTERS
 from monitor.web.views.overview.status import StateSummary
 from monitor.web.views.view import NoParameters, View, WebPage
 

@@ -13,7 +13,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from monitor.web.http.negotiation import holds, takes_gzip
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 

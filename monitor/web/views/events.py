@@ -49,9 +49,9 @@ class EventSelection(Struct, frozen=True, kw_only=True):
 
 
 class EventsQuery(EventSelection, frozen=True, kw_only=True):
-    """Which events, and where to begin: with the oldest, or behind the last of these."""
+    """Which events, and where to begin: with the oldest, or after the last of these."""
 
-    after: Annotated[EventCursor | None, Meta(description="A position: the events behind it.")] = (
+    after: Annotated[EventCursor | None, Meta(description="A position: the events after it.")] = (
         None
     )
     cursor: Annotated[
@@ -74,7 +74,7 @@ class EventsQuery(EventSelection, frozen=True, kw_only=True):
             ge=1,
             le=1_000,
             description=f"Events in an answer. At most {SCANNED:,} events are looked at for it: "
-            "with a filter there may be fewer, and more behind `next`.",
+            "with a filter there may be fewer, and more after `next`.",
         ),
     ] = 100
 
@@ -84,7 +84,7 @@ class EventPage(Struct, frozen=True, kw_only=True):
 
     ``next`` is how far the log was read: as ``cursor`` it leads on, also later. It is a position
     where the store has one log; else it is opaque, and the events of the last seconds come again
-    behind it, under their ids. ``has_more``: there are events behind it now.
+    after it, under their ids. ``has_more``: there are events after it now.
     """
 
     data: list[CloudEvent]
@@ -146,10 +146,10 @@ class EventReader:
         return LogPage(data=page, next=self.positions.complete_cursor(position), has_more=False)
 
     async def _begin(self, query: EventsQuery) -> LogPosition:
-        """Return the position behind which the page begins."""
+        """Return the position after which the page begins."""
         named = {"after": query.after, "cursor": query.cursor}
         begins = [
-            await self.positions.behind(name, text)
+            await self.positions.after(name, text)
             for name, text in named.items()
             if text is not None
         ]

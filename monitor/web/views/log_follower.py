@@ -36,7 +36,7 @@ class LogFollower:
         self._follows = asyncio.Event()
 
     async def request(self) -> None:
-        """Follow for a while. What is read behind this, its listener learns the changes of.
+        """Follow for a while. What is read after this, its listener learns the changes of.
 
         Where the store does not answer soon, it misses those until following begins.
         """
@@ -54,7 +54,7 @@ class LogFollower:
             try:
                 await self._follow(await self._log.positions())
             except BusUnavailableError:
-                # Whoever looks learns of it by what cannot be shown.
+                # Viewers learn of it by what cannot be shown.
                 await self._clock.sleep(_RETRY_SECONDS)
             finally:
                 self._follows.clear()

@@ -2,7 +2,7 @@
 
 Several shards have no common position. Their events are ordered by when they were recorded, and
 the key of the last one is the cursor; so it stays good when a shard moves to another daemon. An
-event becomes visible up to `LATENESS` after it was recorded, and perhaps behind others: so a page
+event becomes visible up to `LATENESS` after it was recorded, and perhaps after others: so a page
 leads no further than that, and a stream that is resumed begins so much earlier. Events are repeated
 therefore, under their ids, and none is left out.
 """
@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from monitor.bus.contract import RecordedIn, StoredLog
 from monitor.bus.shards import SOLE
 from monitor.model.clock import Clock
-from monitor.web.http.cursors import cursor_behind, read_cursor
-from monitor.web.http.problems import number
+from monitor.web.http.cursors import cursor_after, read_cursor
+from monitor.web.http.problem_details import number
 
 FARTHEST = 2**63 - 1  # the largest position
 LATENESS = timedelta(seconds=15)  # a commit's time-out, and what clocks of daemons differ
@@ -29,19 +29,19 @@ Key = tuple[datetime, str, int]  # recorded at, shard, position
 
 
 class LogPosition:
-    """How far a reader has come in each shard; ``behind`` is the cursor that led here."""
+    """How far a reader has come in each shard; ``cursor`` is the one that led here."""
 
-    def __init__(self, by_shard: dict[str, int], behind: Key | None = None) -> None:
+    def __init__(self, by_shard: dict[str, int], cursor: Key | None = None) -> None:
         self.by_shard = by_shard
-        self.behind = behind
+        self.cursor = cursor
 
     def includes(self, recorded: RecordedIn) -> bool:
-        """Move up to an event; False for one that lies in front of the cursor."""
+        """Move up to an event; False for one that comes before the cursor."""
         self.by_shard[recorded.shard] = recorded.position
-        if self.behind is None:
+        if self.cursor is None:
             return True
-        at, shard, _ = self.behind
-        # An earlier one stands behind its log's first of that instant, and was not read yet.
+        at, shard, _ = self.cursor
+        # An earlier one comes after its log's first of that instant, and was not read yet.
         return recorded.event.recorded_at != at or recorded.shard >= shard
 
 
@@ -53,10 +53,10 @@ class LogPositions:
         self._clock = clock
 
     async def newest(self) -> LogPosition:
-        """Return the position behind all events."""
+        """Return the position after all events."""
         return LogPosition(await self._log.positions())
 
-    async def behind(self, name: str, text: str, *, is_resumed: bool = False) -> LogPosition:
+    async def after(self, name: str, text: str, *, is_resumed: bool = False) -> LogPosition:
         """Return the position that a client names; ``name`` is that of its parameter.
 
         ``is_resumed``: what it read before came at once, and not only what was complete.
@@ -66,7 +66,7 @@ class LogPositions:
         """
         newest = await self._log.positions()
         if is_sole(newest):
-            # A position behind the newest belongs to a store that was replaced.
+            # A position after the newest belongs to a store that was replaced.
             return LogPosition({SOLE: min(number(name, text, most=FARTHEST), newest[SOLE])})
         key = read_cursor(_LIST, text, tuple[datetime, str, int])
         assert key is not None  # noqa: S101 - for the type checker; only no text gives none
@@ -77,11 +77,11 @@ class LogPositions:
         return LogPosition(positions, None if is_resumed else key)
 
     async def since(self, at: datetime) -> LogPosition:
-        """Return the position in front of what was recorded then or later."""
+        """Return the position before what was recorded then or later."""
         return LogPosition(await self._log.positions_since(at))
 
     async def last(self, count: int) -> LogPosition:
-        """Return the position in front of the newest so many events."""
+        """Return the position before the newest so many events."""
         newest = await self._log.positions()
         if is_sole(newest):
             return LogPosition({SOLE: max(0, newest[SOLE] - count)})
@@ -98,21 +98,21 @@ class LogPositions:
         return begin
 
     def cursor(self, recorded: RecordedIn) -> int | str:
-        """Return what leads behind an event."""
+        """Return what leads to the position after an event."""
         if recorded.shard == SOLE:
             return recorded.position
-        return cursor_behind(_LIST, (recorded.event.recorded_at, recorded.shard, recorded.position))
+        return cursor_after(_LIST, (recorded.event.recorded_at, recorded.shard, recorded.position))
 
     def is_complete(self, recorded: RecordedIn) -> bool:
         """False while events may still become visible that were recorded before this one."""
         return recorded.shard == SOLE or recorded.event.recorded_at <= self._complete_until()
 
     def complete_cursor(self, position: LogPosition) -> int | str:
-        """Return what leads behind all that is complete, where all of it was read."""
+        """Return what leads to the end of all that is complete, where all of it was read."""
         if is_sole(position.by_shard):
             return position.by_shard[SOLE]
         until: Key = (self._complete_until(), "", 0)
-        return cursor_behind(_LIST, max(until, position.behind or until))
+        return cursor_after(_LIST, max(until, position.cursor or until))
 
     def _complete_until(self) -> datetime:
         return self._clock.now() - LATENESS
@@ -124,10 +124,10 @@ def is_sole(positions: dict[str, int]) -> bool:
 
 
 def farthest(positions: Sequence[LogPosition]) -> LogPosition:
-    """Return the position behind all of these; without any the beginning."""
+    """Return the position after all of these; without any the beginning."""
     by_shard: dict[str, int] = {}
     for position in positions:
         for shard, number_there in position.by_shard.items():
             by_shard[shard] = max(number_there, by_shard.get(shard, 0))
-    cursors = [position.behind for position in positions if position.behind is not None]
+    cursors = [position.cursor for position in positions if position.cursor is not None]
     return LogPosition(by_shard, max(cursors, default=None))

@@ -18,7 +18,7 @@ from monitor.model.clock import Clock
 from monitor.model.live_state import WorkspaceStatus
 from monitor.web.daemon_status import ReadDaemonStatus
 from monitor.web.health import Check, ClusterProblems
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import unknown
 from monitor.web.requests import AlertingRequests
 from monitor.web.settings import ServerSettings

@@ -2,8 +2,8 @@
 
 Who owns which state: `run` alone reads and writes ``_tokens``, in one task of the daemon that holds
 the shard; requests only read it, wake that task and wait for its next cycle. A refresh under way
-outlives a cancelled `run` until its answer is stored or its time limits have passed: whoever drops
-an answer has lost the pair.
+outlives a cancelled `run` until its answer is stored or its time limits have passed: a dropped
+answer costs the pair.
 
 The order of a refresh: that it is sent is stored; it is sent; the new pair is stored; only then its
 access token is used. While the store refuses, nothing is sent.

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import asyncpg
 from asyncpg import exceptions as server_errors
 
-from monitor.bus.postgres.connections.failures import SERVER_ERRORS, reason_of
+from monitor.bus.postgres.connections.connection_failures import SERVER_ERRORS, reason_of
 from monitor.bus.postgres_address import PostgresAddress, ServerAddress, TlsMode
 from monitor.model.errors import (
     BusSchemaError,

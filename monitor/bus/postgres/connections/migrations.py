@@ -17,7 +17,7 @@ import asyncpg
 import structlog
 
 from monitor.bus.postgres.connections.connecting import Connection
-from monitor.bus.postgres.connections.failures import bus_errors, reason_of
+from monitor.bus.postgres.connections.connection_failures import bus_errors, reason_of
 from monitor.model.errors import BusSchemaError, BusUnavailableError, ConfigurationError
 
 log = structlog.get_logger()

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import asyncpg
 
 from monitor.bus.postgres.connections.connecting import Connection
-from monitor.bus.postgres.connections.failures import SERVER_ERRORS, unavailable
+from monitor.bus.postgres.connections.connection_failures import SERVER_ERRORS, unavailable
 from monitor.bus.postgres.connections.sessions import set_up
 from monitor.model.errors import BusUnavailableError
 
@@ -81,7 +81,7 @@ class PostgresReader:
                     connection.terminate()
                     raise
                 finally:
-                    self._give_back(connection)
+                    self._release(connection)
         except TimeoutError as exc:
             late = f"the store did not answer within {self._timeout_seconds:g} s"
             raise BusUnavailableError(late) from exc
@@ -121,7 +121,7 @@ class PostgresReader:
         self._in_use.add(connection)
         return connection
 
-    def _give_back(self, connection: Connection) -> None:
+    def _release(self, connection: Connection) -> None:
         self._in_use.discard(connection)
         if self._is_closed:
             connection.terminate()

@@ -7,7 +7,7 @@ from monitor.model.waits import backoff_seconds
 
 _BASE_SECONDS = 5.0
 _CAP_SECONDS = 300.0
-_HEALTHY_SECONDS = 600.0  # a shard that was held for so long begins its waits anew
+_HEALTHY_SECONDS = 600.0  # a shard that was held for so long begins its waits again from the first
 
 
 class GivenUpShards:

@@ -13,15 +13,15 @@ from uuid import uuid4
 import structlog
 
 from monitor.bus.postgres.connections.connecting import Connection
+from monitor.bus.postgres.connections.connection_failures import bus_errors
 from monitor.bus.postgres.connections.connector import PostgresConnector
-from monitor.bus.postgres.connections.failures import bus_errors
 from monitor.bus.postgres.connections.migrations import newest_schema
 from monitor.bus.postgres.leases import lease_table
 from monitor.bus.postgres.leases.lease import RENEWALS, LeaseDeadline
 from monitor.bus.postgres.leases.lease_table import Myself, Namesake
 from monitor.bus.postgres.leases.observed_heartbeats import ObservedHeartbeats
 from monitor.bus.postgres.leases.process_identity import is_surely_gone, this_process
-from monitor.bus.postgres.metrics import LeaseMetrics
+from monitor.bus.postgres.postgres_metrics import LeaseMetrics
 from monitor.model.clock import Clock
 from monitor.model.errors import BusLockedError, BusUnavailableError
 
@@ -160,7 +160,7 @@ class Heartbeat:
             self.deadline.renewed(sent_at)
         return is_renewed
 
-    def begin_anew(self) -> None:
+    def start_over(self) -> None:
         """Be another incarnation, because the former one is gone to the others."""
         self.deadline.revoke()
         self.myself = self.myself._replace(incarnation=uuid4())

@@ -98,7 +98,7 @@ class LeaseView:
         return None if best == self.me else best
 
     def _heir(self, lease: ShardLease) -> str | None:
-        """Return who is to have a shard that nobody holds: at first whoever has its digest."""
+        """Return who is to have a shard without a holder: at first the daemon with its digest."""
         same = self._with(lease.name, lease.digest)
         return best_daemon(lease.name, same or self._with(lease.name, None))
 

@@ -3,7 +3,7 @@
 Older programs judge by ``expires_at``, so it is still written.
 
 No statement waits for a lock of a shard that another daemon's transaction has: a renewal may not
-stand behind it.
+queue after it.
 """
 
 from __future__ import annotations

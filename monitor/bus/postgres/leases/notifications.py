@@ -18,8 +18,8 @@ import structlog
 from msgspec import Struct
 
 from monitor.bus.postgres.connections.connecting import Connection
+from monitor.bus.postgres.connections.connection_failures import bus_errors
 from monitor.bus.postgres.connections.connector import PostgresConnector
-from monitor.bus.postgres.connections.failures import bus_errors
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
 from monitor.model.waits import happens_within
@@ -54,7 +54,7 @@ class Notification(Struct, frozen=True, kw_only=True):
 
 
 class ClusterNews:
-    """Wakes whoever shows the shards of other daemons. Polled for only while somebody waits."""
+    """Wakes those who show the shards of other daemons. Polled for only while one waits."""
 
     def __init__(self) -> None:
         self.waiting = 0
@@ -63,7 +63,7 @@ class ClusterNews:
 
     @property
     def next(self) -> asyncio.Event:
-        """Set when something may have changed; for whoever then reads, and waits behind that."""
+        """Set when something may have changed; for those who then read, and wait after that."""
         return self._has_changed
 
     async def wait(self, *, timeout_seconds: float, news: asyncio.Event | None = None) -> bool:
@@ -124,7 +124,7 @@ class Notifications:
         self._wake.set()
 
     async def run(self) -> None:
-        """Listen for ever; while the server is away nothing is notified, and nothing is lost."""
+        """Listen until cancelled; while the server is away nothing is notified, nothing lost."""
         while True:
             with contextlib.suppress(BusUnavailableError):  # the connector has logged it
                 self._connection = await self._connector.connect(purpose="notifications")

@@ -1,8 +1,8 @@
 """Measures how long heartbeats are seen unchanged: expiry without the server's clock.
 
 After a fail-over, times of the database are those of another host. So an expiry is counted here,
-on a clock that nobody sets, from when a renewal was first seen; whoever declares a daemon gone
-names the renewal that it has seen, so that one which came meanwhile counts.
+on a clock that is never set, from when a renewal was first seen. A declaration that a daemon is
+gone names the renewal that was seen, so that one which came meanwhile counts.
 """
 
 from __future__ import annotations
@@ -51,5 +51,5 @@ class ObservedHeartbeats:
         return known[1] + renewal.lease_seconds - now
 
     def keep_only(self, daemons: Collection[str]) -> None:
-        """Forget all others: names may be given anew for each process."""
+        """Forget all others: names may be given again for each process."""
         self._seen = {name: seen for name, seen in self._seen.items() if name in daemons}

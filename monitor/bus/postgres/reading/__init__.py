@@ -1,1 +1,1 @@
-"""Reads of one shard or of all, whoever holds them."""
+"""Reads of one shard or of all, whichever daemon holds them."""

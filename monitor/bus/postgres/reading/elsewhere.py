@@ -9,7 +9,7 @@ from monitor.bus.contract import StateEntry, StoredShard
 from monitor.bus.postgres import codec
 from monitor.bus.postgres.connections.reader import PostgresReader
 from monitor.bus.postgres.reading.stored_shard import PostgresStoredShard
-from monitor.bus.postgres.writing.instructions import InstructionSender
+from monitor.bus.postgres.writing.instruction_table import InstructionSender
 from monitor.model.runs import RunState
 
 _ENTRIES = (

@@ -1,4 +1,4 @@
-"""The figures of a held shard: from memory, save for what lies behind its end."""
+"""The figures of a held shard: from memory, save for what was stored after its end."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def _recorded_at(
 ) -> int | None:
     if progress.oldest is not None and progress.oldest[0] == position:
         return progress.oldest[1]
-    in_memory = held.tail.behind(position - 1, limit=1)
+    in_memory = held.tail.after(position - 1, limit=1)
     if in_memory:
         at = codec.microseconds(in_memory[0].event.recorded_at)
     else:

@@ -1,4 +1,4 @@
-"""The logs of all shards as one, for whoever shows them."""
+"""The logs of all shards as one, to be shown."""
 
 from __future__ import annotations
 
@@ -75,21 +75,21 @@ class PostgresLog:
 
     async def events(self, after: Positions, *, limit: int) -> list[RecordedIn]:
         """Return events as the contract says; perhaps fewer than there are, but never none."""
-        behind = [
+        unread = [
             (shard, after.get(shard.name, 0))
             for shard in await self._shards()
             if shard.newest > after.get(shard.name, 0)
         ]
-        if not behind or limit <= 0:
+        if not unread or limit <= 0:
             return []
-        of_each = min(limit, max(_FEWEST, _OVERSAMPLED * limit // len(behind)))
+        of_each = min(limit, max(_FEWEST, _OVERSAMPLED * limit // len(unread)))
         rows = await self._reader.fetch(
             _KEYS,
-            [shard.number for shard, _ in behind],
-            [position for _, position in behind],
+            [shard.number for shard, _ in unread],
+            [position for _, position in unread],
             of_each,
         )
-        names = {shard.number: shard.name for shard, _ in behind}
+        names = {shard.number: shard.name for shard, _ in unread}
         by_shard: defaultdict[int, list[_Key]] = defaultdict(list)
         async for row in in_slices(rows):
             number = row["shard"]

@@ -65,7 +65,7 @@ _EARLIEST, _LATEST = -(2**63), 2**63 - 1
 
 
 class StoredPostgresRuns:
-    """Reads what is known of runs in any shard, whoever holds it."""
+    """Reads what is known of runs in any shard, whichever daemon holds it."""
 
     def __init__(self, reader: Reading) -> None:
         self._reader = reader

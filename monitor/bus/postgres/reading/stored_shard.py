@@ -1,4 +1,4 @@
-"""Reads one shard from the store, whoever holds it."""
+"""Reads one shard from the store, whichever daemon holds it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class PostgresStoredShard(StoredPostgresRuns):
         return self._shard
 
     async def events(self, *, after: int, limit: int) -> list[Recorded]:
-        """Return stored events behind ``after``, at most ``limit``."""
+        """Return stored events after ``after``, at most ``limit``."""
         rows = await self._reading.fetch(_EVENTS, self._number, after, limit)
         events = await codec.decode_all([row["body"] for row in rows], codec.decode_event)
         return [

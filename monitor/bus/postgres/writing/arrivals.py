@@ -1,6 +1,6 @@
 """Callbacks that other daemons have stored for shards held here.
 
-They are found by "not processed", and never behind an id: transactions become visible out of the
+They are found by "not processed", and never after an id: transactions become visible out of the
 order of their ids.
 """
 

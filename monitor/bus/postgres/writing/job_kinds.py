@@ -24,7 +24,7 @@ def has_holder(shards: Collection[LeasedShard]) -> bool:
 
 
 def give_up(job: WriteJob[Any]) -> None:
-    """End a claimed job that is late, where whoever stores the same again finds it there."""
+    """End a claimed job that is late, where storing the same again finds it there."""
     if job.work in (FOREIGN, PROBE):
         job.error = BusUnavailableError(f"no answer within {job.timeout_seconds:g} s")
         job.end()

@@ -30,7 +30,7 @@ class LeasedShard:
     """One shard under its lease. Changed on the event loop, after what it shows is durable.
 
     ``last_transaction`` is the number of the last transaction of a holder, as far as is known here;
-    the next one names it, so that no statement that arrives late is executed behind it.
+    the next one names it, so that no statement that arrives late is executed after it.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class LeasedShard:
 
 
 class LeaseHolding(Protocol):
-    """Whoever has a held shard."""
+    """The owner of a held shard."""
 
     @property
     def leased(self) -> LeasedShard: ...

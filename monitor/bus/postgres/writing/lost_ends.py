@@ -3,8 +3,8 @@
 So it is after a fail-over to a standby that had not everything yet, and after a restore. Positions
 are given again then, to other events; so the log goes on in a new epoch, which is stored before
 anything else is. Each shard's row names the server and its timeline, which a promotion changes: so
-whoever opens the shard next finds it out, also after a restart. How much is lost knows only who has
-held the shard before. He alone notices it where a managed server does not say its timeline.
+its next holder finds it out, also after a restart. Only its former holder knows how much is lost,
+and notices it alone where a managed server does not say its timeline.
 """
 
 from __future__ import annotations

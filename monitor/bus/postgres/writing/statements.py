@@ -23,7 +23,7 @@ _FENCE = (
 )
 FENCE = f"WITH {_FENCE} SELECT number FROM fence"  # noqa: S608 - a constant of this file
 # Read once for each part, and compared without a join.
-_HELD = "given.shard = ANY (ARRAY (SELECT number FROM fence))"
+_FENCED = "given.shard = ANY (ARRAY (SELECT number FROM fence))"
 
 
 class Part(NamedTuple):
@@ -136,9 +136,8 @@ def fenced(parts: tuple[Part, ...]) -> str:
     written, first, answers = [_FENCE], _FENCE_PARAMETERS + 1, ""
     for part in parts:
         given, first = _given(part, first)
-        written.append(
-            f"{part.name} AS ({part.statement.format(given=given, held=_HELD, conflict='NOTHING')})"
-        )
+        statement = part.statement.format(given=given, held=_FENCED, conflict="NOTHING")
+        written.append(f"{part.name} AS ({statement})")
         if part.returns:
             answers = f" UNION ALL SELECT NULL, * FROM ({part.returns}) AS answers"  # noqa: S608 - a constant of this file
     columns = "number, NULL::bigint AS id, NULL AS workspace, NULL AS fingerprint"

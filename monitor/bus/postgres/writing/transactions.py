@@ -176,7 +176,7 @@ class RunWork:
 
 
 class ReceiveForeign:
-    """Callbacks of shards that others may hold: whoever stores the same again finds it there."""
+    """Callbacks of shards that others may hold: storing the same again finds it there."""
 
     def __init__(
         self,

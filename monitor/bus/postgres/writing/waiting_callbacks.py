@@ -1,7 +1,7 @@
 """Callbacks that wait in the inboxes of a shard, in the order of their arrival here.
 
 Other daemons store callbacks too, and ids become visible out of their order: a reader goes on
-behind a place in this list, and never behind an id.
+after a place in this list, and never after an id.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class WaitingCallbacks:
         self._forgotten: set[int] = set()  # since `begin_learning`
 
     def add(self, callbacks: Iterable[StoredCallback]) -> None:
-        """Add callbacks behind those that are known; what is known already stays where it is."""
+        """Add callbacks after those that are known; what is known already stays where it is."""
         for callback in callbacks:
             if callback.id in self._places:
                 continue
@@ -70,7 +70,7 @@ class WaitingCallbacks:
             self.add([callback])
 
     def learn_unreadable(self, workspace: str, id_: int) -> None:
-        """Add one that cannot be understood: whoever reads the inbox meets the error."""
+        """Add one that cannot be understood: reading the inbox meets the error."""
         if id_ not in self._forgotten and id_ not in self._places:
             self._add_place(workspace, id_)
 
@@ -84,8 +84,8 @@ class WaitingCallbacks:
         """Return how many wait, for each workspace where any does."""
         return {workspace: len(inbox) for workspace, inbox in self._inboxes.items() if inbox}
 
-    def behind(self, workspace: str, place: int, *, limit: int) -> list[Place]:
-        """Return at most ``limit`` waiting callbacks behind that place."""
+    def after(self, workspace: str, place: int, *, limit: int) -> list[Place]:
+        """Return at most ``limit`` waiting callbacks after that place."""
         inbox = self._inboxes.get(workspace, {})
-        behind = ((at, id_) for at, id_ in inbox.items() if at > place)
-        return [Place(at, id_, self._bodies.get(id_)) for at, id_ in islice(behind, limit)]
+        later = ((at, id_) for at, id_ in inbox.items() if at > place)
+        return [Place(at, id_, self._bodies.get(id_)) for at, id_ in islice(later, limit)]

@@ -23,9 +23,9 @@ from prometheus_client import CollectorRegistry
 from monitor.bus.commit_durations import commit_durations
 from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.postgres.connections.connecting import Connection
-from monitor.bus.postgres.connections.failures import SERVER_ERRORS, reason_of
+from monitor.bus.postgres.connections.connection_failures import SERVER_ERRORS, reason_of
 from monitor.bus.postgres.connections.server_refusals import JOB_ERRORS, REPEATED_ERRORS, is_refusal
-from monitor.bus.postgres.metrics import fenced_writes
+from monitor.bus.postgres.postgres_metrics import fenced_writes
 from monitor.bus.postgres.writing.batch import Given, numbered
 from monitor.bus.postgres.writing.inbox_bounds import ForeignInboxes
 from monitor.bus.postgres.writing.job_kinds import (
@@ -132,7 +132,7 @@ class PostgresWriter:
         rows: ShardRows,
         *,
         timeout_seconds: float,
-        patience_seconds: float = 0.0,
+        linger_seconds: float = 0.0,
     ) -> Awaitable[tuple[Received, ...]]:
         """Return once the rows are durable, with an answer for each callback.
 
@@ -140,12 +140,12 @@ class PostgresWriter:
             BusLostError: the shard is not ours any more.
             BusUnavailableError: nothing of it was kept.
         """
-        return self._write(WriteJob(ROWS, Given(shard, rows)), timeout_seconds, patience_seconds)
+        return self._write(WriteJob(ROWS, Given(shard, rows)), timeout_seconds, linger_seconds)
 
     async def receive(
         self, callback: StoredCallback, shard: int, *, inbox_bound: int, timeout_seconds: float
     ) -> Received:
-        """Store a callback for the shard of that number, whoever holds it."""
+        """Store a callback for the shard of that number, whichever daemon holds it."""
         row = callback_row(callback, shard=shard, bound=inbox_bound)
         if (held := self._held.get(shard)) is not None:
             # Another daemon may take it over meanwhile: then the callback is stored all the same.
@@ -203,7 +203,7 @@ class PostgresWriter:
         self._ended.set()
 
     def _write(
-        self, job: WriteJob[T], timeout_seconds: float, patience_seconds: float = 0.0
+        self, job: WriteJob[T], timeout_seconds: float, linger_seconds: float = 0.0
     ) -> Awaitable[T]:
         if self._is_closed:
             raise BusUnavailableError("the store is closed")
@@ -211,9 +211,7 @@ class PostgresWriter:
             raise self._died() from self._death
         if is_lost(job) and len(shards_of(job)) == 1:
             raise self._fence(shards_of(job)[0])
-        return self._jobs.write(
-            job, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
-        )
+        return self._jobs.write(job, timeout_seconds=timeout_seconds, linger_seconds=linger_seconds)
 
     def _died(self) -> BusUnavailableError:
         return BusUnavailableError(f"the writer has died: {self._death}")
@@ -222,7 +220,7 @@ class PostgresWriter:
         while (group := await self._groups.get()) is not None:
             try:
                 await self._write_group(group)
-            except Exception as exc:  # whatever it is, no caller may wait for ever
+            except Exception as exc:  # whatever it is, no caller may wait without end
                 log.exception("store writer died")
                 self._death = exc
                 self._ended.set()

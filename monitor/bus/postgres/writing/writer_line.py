@@ -10,7 +10,7 @@ from typing import TypeVar
 import structlog
 
 from monitor.bus.postgres.connections.connecting import Connection
-from monitor.bus.postgres.connections.failures import SERVER_ERRORS, reason_of
+from monitor.bus.postgres.connections.connection_failures import SERVER_ERRORS, reason_of
 from monitor.bus.postgres.connections.sessions import set_up
 from monitor.model.errors import MonitorError
 from monitor.model.waits import backoff_seconds

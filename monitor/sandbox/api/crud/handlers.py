@@ -21,7 +21,7 @@ from monitor.sandbox.api.response.rendering import name_of, reference, stamp
 from monitor.sandbox.world.records.objects import Flow, Plan, Record
 
 Doomed = dict[tuple[type[Record], int], Record]
-# Searched all at once: a shelf that were read anew for each would take hours in a large flow.
+# Searched all at once: reading the shelf again for each would take hours in a large flow.
 Ids = Mapping[type[Record], AbstractSet[int]]
 T = TypeVar("T", bound=Record)
 _RECORD_FIELDS = frozenset(field.name for field in dataclasses.fields(Record))

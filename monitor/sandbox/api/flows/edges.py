@@ -17,7 +17,7 @@ from monitor.sandbox.api.models.models import status_of
 from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.api.response.kinds import Association, Kind, Reference, Resource, View, named
 from monitor.sandbox.api.response.rendering import OWN, STAMPS, reference, show, stamps
-from monitor.sandbox.world.lineage import FlowNode, node_of, recipe_behind
+from monitor.sandbox.world.lineage import FlowNode, node_of, recipe_of_output
 from monitor.sandbox.world.records.objects import Flow, ImportedDataset, Recipe, Record
 from monitor.sandbox.world.records.parts import DatasetNode, FlowEdge, ReferenceNode
 from monitor.sandbox.world.shelves import World
@@ -169,7 +169,7 @@ def _refuse_circles(world: World, requested: list[_RequestedEdge]) -> None:
     """
     upstream = {recipe.id: set(recipe.upstream_ids) for recipe in world.recipes.live()}
     for edge in requested:
-        source_id = recipe_behind(edge.input_node)
+        source_id = recipe_of_output(edge.input_node)
         if source_id is None:
             continue
         if edge.output_node.id in _reached(upstream, source_id):
@@ -193,7 +193,7 @@ def _reached(upstream: Mapping[int, set[int]], recipe_id: int) -> set[int]:
 
 def _commit(call: Call, flow: Flow, requested: _RequestedEdge) -> FlowEdge:
     recipe, source = requested.output_node, requested.input_node
-    source_id = recipe_behind(source)
+    source_id = recipe_of_output(source)
     if source_id is not None:
         ids = dict.fromkeys((*recipe.upstream_ids, source_id))
         call.world.update(recipe, by=call.person.id, upstream_ids=tuple(ids))

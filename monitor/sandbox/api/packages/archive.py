@@ -42,7 +42,7 @@ _ALWAYS_THE_SAME = (1980, 1, 1, 0, 0, 0)  # the oldest date that a ZIP can have
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
 # What a broken ZIP makes of the libraries that read it.
-_FAULTS = (
+_READ_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
     lzma.LZMAError,
@@ -181,7 +181,7 @@ def _pages(content: bytes) -> dict[str, bytes]:
             members = archive.infolist()
             _refuse_what_is_too_much(members)
             return {member.filename: archive.read(member) for member in members if _is_file(member)}
-    except _FAULTS as exc:
+    except _READ_ERRORS as exc:
         raise bad_package("is no ZIP file that can be read") from exc
 
 

@@ -41,7 +41,7 @@ _NAMES_OF_TABLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What came of a package: ``made`` anew, and ``known`` here before, by the old keys.
+    """What came of a package: ``made`` here, and ``known`` here before, by the old keys.
 
     ``arrived`` is what the package has of the known ones.
     """
@@ -173,7 +173,7 @@ def _is_same(
         return False
 
     def new_id(key: Key) -> int:
-        return found[key].id if key in found else _MADE_ANEW
+        return found[key].id if key in found else _NEW_ID
 
     return {**_content(table, first), **relinked(table, first, new_id)} == {
         **_content(table, other),
@@ -181,7 +181,7 @@ def _is_same(
     }
 
 
-_MADE_ANEW = -1  # the id of a connection that is not here yet
+_NEW_ID = -1  # the id of a connection that is not here yet
 _OF_ONE_WORKSPACE = ("id", "created_at", "updated_at")
 
 

@@ -166,7 +166,7 @@ AWS_ROLE = Kind(
 def _prepare_config(call: Call, config: AwsConfig | None, values: dict[str, Any]) -> dict[str, Any]:
     """Decide whose configuration it is: the caller's own where nobody is named."""
     values = dict(values)
-    if config is None or _names_somebody(call):
+    if config is None or _names_a_person(call):
         values["person_id"] = _owner_id(call)
     return values
 
@@ -174,7 +174,7 @@ def _prepare_config(call: Call, config: AwsConfig | None, values: dict[str, Any]
 def _prepare_role(call: Call, role: AwsRole | None, values: dict[str, Any]) -> dict[str, Any]:
     """Find the configuration that the role belongs to, or make one."""
     values = dict(values)
-    if role is None or _names_somebody(call):
+    if role is None or _names_a_person(call):
         values["aws_config_id"] = _config_for(call, _owner_id(call)).id
     return values
 
@@ -212,7 +212,7 @@ def _narrow_roles(call: Call, roles: Iterable[AwsRole]) -> Iterable[AwsRole]:
     ]
 
 
-def _names_somebody(call: Call) -> bool:
+def _names_a_person(call: Call) -> bool:
     body = Body(call.body)
     return body.has("personId") or body.has("workspaceId")
 

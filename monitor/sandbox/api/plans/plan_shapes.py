@@ -31,7 +31,7 @@ from monitor.sandbox.world.records.runs import PlanSnapshotRun, PlanTaskRun
 from monitor.sandbox.world.shelves import WORKSPACE_ID
 
 # The full read of a snapshot shows its newest runs, node by node.
-RUNS_TOLD_BY_A_SNAPSHOT = 25
+RUNS_OF_A_SNAPSHOT = 25
 POLICY_TAGS = {OWNER: "plan_owner", COLLABORATOR: "plan_editor", READ_ONLY: "plan_viewer"}
 
 
@@ -168,7 +168,7 @@ def _http_task(node: PlanNode, task: HttpTask) -> dict[str, Json]:
 
 def _task_runs(view: View, snapshot: PlanSnapshot) -> dict[int, list[PlanTaskRun]]:
     found: dict[int, list[PlanTaskRun]] = {node.id: [] for node in snapshot.nodes}
-    for run in runs_of(view, snapshot)[-RUNS_TOLD_BY_A_SNAPSHOT:]:
+    for run in runs_of(view, snapshot)[-RUNS_OF_A_SNAPSHOT:]:
         for task_run in view.world.task_runs_of(run.id):
             found.setdefault(task_run.plan_node_id, []).append(task_run)
     return found

@@ -37,7 +37,7 @@ _THINGS = (
     *("Campaigns", "Visits", "Subscriptions", "Complaints", "Tickets", "Prices", "Budgets"),
     *("Salaries", "Machines", "Energy", "Stores", "Products"),
 )
-_PLACES = (
+_TOWNS = (
     *("Austria", "Belgium", "Denmark", "Finland", "France", "Germany", "Italy", "Poland"),
     *("Spain", "Sweden"),
 )
@@ -127,9 +127,7 @@ def seed_more_flows(world: World, count: int, *, with_schedules: bool) -> None:
     """Make ``count`` flows beside what is there; some start once a day. None if not above 0."""
     chance = world.random("more flows")
     people = [person.id for person in world.people.live()]
-    names = [
-        f"{thing} {word}, {place}" for word in _WORDS for place in _PLACES for thing in _THINGS
-    ]
+    names = [f"{thing} {word}, {place}" for word in _WORDS for place in _TOWNS for thing in _THINGS]
     for number in range(count):
         name = names[number % len(names)]
         if number >= len(names):

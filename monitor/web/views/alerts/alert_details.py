@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from monitor.alerting.explain.explanation import Explanation
 from monitor.model.alerts import Alert
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import unknown
 from monitor.web.views.alerts.alert_models import AlertView, alert_views
 from monitor.web.views.alerts.alert_words import AlertFact, facts_of

@@ -19,8 +19,8 @@ from monitor.model.alerts import (
     Severity,
 )
 from monitor.model.slices import in_slices, sorted_in_slices
-from monitor.web.http.cursors import cursor_behind, read_cursor
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.cursors import cursor_after, read_cursor
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import unknown
 from monitor.web.views.alerts.alert_models import AlertView, alert_views
 from monitor.web.views.runs.run_list import since_of
@@ -94,7 +94,7 @@ async def alerts_view(sources: ViewSources, query: AlertsQuery) -> AlertList:
     states = [alert.state async for alert in in_slices(snapshot.alerts, size=_IN_A_SLICE)]
     return AlertList(
         data=await alert_views(sources, page),
-        next=cursor_behind(_LIST, _key(page[-1])) if len(shown) > len(page) else None,
+        next=cursor_after(_LIST, _key(page[-1])) if len(shown) > len(page) else None,
         firing=states.count(AlertState.FIRING),
         pending=states.count(AlertState.PENDING),
         silences=sum(silence.starts_at <= now < silence.ends_at for silence in snapshot.silences),
@@ -111,7 +111,7 @@ async def _past(
     since: datetime | None,
     limit: int,
 ) -> list[Alert]:
-    behind = (
+    after = (
         PastPlace(key.at, key.fingerprint, key.starts_at)
         if key is not None and key.state == _ENDED
         else None
@@ -122,7 +122,7 @@ async def _past(
         severity=query.severity,
         pipeline_named=query.pipeline,
         since=since,
-        behind=behind,
+        after=after,
         limit=limit,
     )
     return list(await sources.alerting.past(past))
@@ -139,7 +139,7 @@ def _refuse_unknown_rule(query: AlertsQuery, snapshot: AlertingSnapshot) -> None
 async def _open(
     query: AlertsQuery, snapshot: AlertingSnapshot, key: AlertPlace | None
 ) -> list[Alert]:
-    """Return the open alerts that fit, the worst first, behind the cursor."""
+    """Return the open alerts that fit, the worst first, after the cursor."""
     if query.state == "resolved":
         return []
     fitting = [

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from monitor.alerting.explain.explanation import Explanation
 from monitor.model.runs import PipelineKind, RunKey, RunKind
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, parse_word
 from monitor.web.views.alerts.alert_details import no_alert
 from monitor.web.views.alerts.explained_names import ExplainedNames, ExplainedThing

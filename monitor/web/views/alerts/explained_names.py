@@ -10,7 +10,7 @@ from msgspec import Struct
 from monitor.model.live_state import NamedPipeline
 from monitor.model.runs import PipelineKind, RunKey, RunKind
 from monitor.model.suggestions import did_you_mean
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line
 from monitor.web.views.sources import ViewSources
 

@@ -12,9 +12,9 @@ from msgspec import Meta, Struct
 from monitor.alerting.alerts.silences import MOST_MATCHERS, matcher
 from monitor.model.alerts import AlertingSnapshot
 from monitor.model.errors import ConfigurationError
-from monitor.model.notifying import why_nobody_is_notified
+from monitor.model.notifying import why_not_notified
 from monitor.model.slices import in_slices
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import one_line
 from monitor.web.requests import AlertingRequests
 from monitor.web.views.alerts.alert_models import AlertView, SilenceView, alert_views, silence_view
@@ -70,7 +70,7 @@ async def silences_view(sources: ViewSources, query: SilencesQuery) -> SilenceLi
         data=tuple(
             sorted(fitting, key=lambda silence: (silence.state == "expired", silence.ends_at))
         ),
-        unnotified=why_nobody_is_notified(sources.alerting.outputs()),
+        unnotified=why_not_notified(sources.alerting.outputs()),
     )
 
 

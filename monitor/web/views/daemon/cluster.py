@@ -12,7 +12,7 @@ from monitor.bus.shards import ClusterStatus, DaemonRecord, ShardRecord
 from monitor.model.errors import BusError
 from monitor.model.shapes import filled
 from monitor.model.words import counted
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import unknown
 from monitor.web.shown_shards import page_url
 from monitor.web.views.overview.status import Level

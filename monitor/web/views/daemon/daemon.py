@@ -105,8 +105,8 @@ async def store_view(sources: ViewSources, _: NoParameters) -> StoreView:
     return StoreView(
         store_bytes=max((status.store_bytes for status in statuses), default=0),
         events=sum(status.newest_position - status.oldest_position + 1 for status in statuses),
-        oldest_event_at=await _recorded_behind(sources, LogPosition({})),
-        newest_event_at=await _recorded_behind(
+        oldest_event_at=await _recorded_after(sources, LogPosition({})),
+        newest_event_at=await _recorded_after(
             sources, await LogPositions(sources.log, clock=sources.clock).last(1)
         ),
         callbacks_waiting=sum(sum(status.inbox.values()) for status in statuses),
@@ -118,7 +118,7 @@ async def store_view(sources: ViewSources, _: NoParameters) -> StoreView:
     )
 
 
-async def _recorded_behind(sources: ViewSources, position: LogPosition) -> datetime | None:
+async def _recorded_after(sources: ViewSources, position: LogPosition) -> datetime | None:
     recorded = await sources.log.events(position.by_shard, limit=1)
     return recorded[0].event.recorded_at if recorded else None
 

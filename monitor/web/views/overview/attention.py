@@ -27,7 +27,7 @@ _Subject = tuple[str, PipelineKind | None, str]  # workspace, kind and id; else 
 
 
 class AttentionQuery(Struct, frozen=True, kw_only=True):
-    """``groups`` is the most that are shown, behind so many that are skipped."""
+    """``groups`` is the most that are shown, after so many that are skipped."""
 
     workspace: str | None = None
     groups: Annotated[int, Meta(ge=1, le=500)] = 20
@@ -119,7 +119,7 @@ def _subject_of(alert: Alert) -> _Subject:
 
 
 def _is_quiet(alert: Alert) -> bool:
-    """Return True for what nobody is reminded of: it comes behind the rest."""
+    """Return True for alerts without reminders: they come after the rest."""
     return bool(alert.muted_by) or alert.acknowledged is not None
 
 

@@ -15,7 +15,7 @@ from monitor.model.alerts import PipelineOfKind
 from monitor.model.live_state import Reachability
 from monitor.model.runs import PipelineKind, RunKind, Status
 from monitor.model.shapes import filled
-from monitor.web.http.cursors import cursor_behind, read_cursor
+from monitor.web.http.cursors import cursor_after, read_cursor
 from monitor.web.views.overview.missed_starts import MissedStart, MissedStarts
 from monitor.web.views.overview.overview import Overview
 from monitor.web.views.overview.pipeline_rows import (
@@ -38,7 +38,7 @@ from monitor.web.views.view import view
 _MOST_SELECTED = 32  # answers to filters
 _CELLS = 45
 _SHORTEST_GAP = timedelta(minutes=1)  # a shorter one hides little
-_WHY_NOT_SEEN = {
+_WHY_UNKNOWN = {
     Reachability.UNREACHABLE: "the workspace did not answer",
     Reachability.UNKNOWN: "nobody watched",
 }
@@ -158,14 +158,14 @@ async def pipelines_view(sources: ViewSources, query: PipelinesQuery) -> Pipelin
     overview = await sources.shared(RecentOverview).get()
     sources.refuse_unknown(query.workspace)
     order = f"pipelines by {query.sort}"
-    behind = read_cursor(order, query.cursor, tuple[float, str, str, str, str])
+    after = read_cursor(order, query.cursor, tuple[float, str, str, str, str])
     rows = await _selected(overview, query)
     key = partial(order_key, query.sort)
-    start = 0 if behind is None else bisect_right(rows, behind, key=key)
+    start = 0 if after is None else bisect_right(rows, after, key=key)
     shown = rows[start : start + query.limit]
     return PipelineList(
         data=await _summaries(sources, shown, query, overview),
-        next=cursor_behind(order, key(shown[-1])) if start + query.limit < len(rows) else None,
+        next=cursor_after(order, key(shown[-1])) if start + query.limit < len(rows) else None,
         total=len(rows),
         states=_states(overview),
         workspaces=tuple(sources.workspace_names),
@@ -214,10 +214,10 @@ def _gaps(sources: ViewSources, workspace: str) -> tuple[SightGap, ...]:
         SightGap(
             since=stretch.since + skew,
             until=stretch.until + skew if stretch.until < now else None,
-            why=stretch.reason or _WHY_NOT_SEEN[stretch.reachability],
+            why=stretch.reason or _WHY_UNKNOWN[stretch.reachability],
         )
         for stretch in stretches
-        if stretch.reachability in _WHY_NOT_SEEN and stretch.until - stretch.since >= _SHORTEST_GAP
+        if stretch.reachability in _WHY_UNKNOWN and stretch.until - stretch.since >= _SHORTEST_GAP
     )
 
 
@@ -250,9 +250,9 @@ def _summary(
         limit_runs=row.limit.runs if row.limit is not None else 0,
         success_ratio=success_ratio(cells),
         missed=tuple(
-            [start for start in missed if start.until is None or _is_behind(start.at, cells)]
+            [start for start in missed if start.until is None or _is_after(start.at, cells)]
         ),
-        gaps=tuple([gap for gap in gaps if _is_behind(gap.since, cells)]),
+        gaps=tuple([gap for gap in gaps if _is_after(gap.since, cells)]),
         has_parts=len(row.parts) > (row.run_kind is RunKind.JOB_GROUP),
         runs=cells,
         parts=parts,
@@ -281,11 +281,11 @@ async def _selected(overview: Overview, query: PipelinesQuery) -> list[PipelineR
     if asked not in kept:
         if len(kept) >= _MOST_SELECTED:
             kept.clear()
-        kept[asked] = await computed(len(overview.rows), _fitting, overview, query)
+        kept[asked] = await computed(len(overview.rows), _matching, overview, query)
     return kept[asked]
 
 
-def _fitting(overview: Overview, query: PipelinesQuery) -> list[PipelineRow]:
+def _matching(overview: Overview, query: PipelinesQuery) -> list[PipelineRow]:
     """Return the rows that fit the filters, in the order that is asked for."""
     rows = (
         filter(_Filter(query), overview.rows.values())
@@ -322,8 +322,8 @@ class _Filter:
         )
 
 
-def _is_behind(at: datetime, cells: Sequence[RunCell]) -> bool:
-    """True where an instant lies behind the beginning of the oldest run."""
+def _is_after(at: datetime, cells: Sequence[RunCell]) -> bool:
+    """True where an instant lies after the beginning of the oldest run."""
     return bool(cells) and cells[0].at is not None and at > cells[0].at
 
 

@@ -21,7 +21,7 @@ PipelineKey = tuple[str, PipelineKind, str]  # workspace, kind, id
 OrderKey = tuple[float, str, str, str, str]
 
 _FAILURES = frozenset({RuleKind.RUN_FAILED, RuleKind.FAILING_REPEATEDLY, RuleKind.RUN_LOST})
-_NEVER = 1e12  # behind every instant
+_NEVER = 1e12  # after every instant
 
 
 class PipelineCondition(StrEnum):

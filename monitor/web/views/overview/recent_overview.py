@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import ParamSpec, TypeVar
 
 from monitor.model.runs import PipelineKind, RunKind
-from monitor.model.slices import without_garbage_searches
+from monitor.model.slices import without_garbage_collection
 from monitor.web.views.overview.overview import Overview, OverviewSnapshots, overview_of
 from monitor.web.views.sources import ViewSources
 
@@ -28,7 +28,7 @@ _WATCHED = ((PipelineKind.FLOW, RunKind.JOB_GROUP), (PipelineKind.PLAN, RunKind.
 
 
 class RecentOverview:
-    """Computes the overview for whoever looks; all who look within two seconds share one."""
+    """Computes the overview for its viewers; all within two seconds share one."""
 
     def __init__(self, sources: ViewSources) -> None:
         self._sources = sources
@@ -134,5 +134,5 @@ async def computed(
 
 
 def _in_thread(function: Callable[P, T], /, *arguments: P.args, **more: P.kwargs) -> T:
-    with without_garbage_searches():
+    with without_garbage_collection():
         return function(*arguments, **more)

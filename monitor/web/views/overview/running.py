@@ -21,7 +21,7 @@ from monitor.web.views.view import view
 
 
 class RunningQuery(Struct, frozen=True, kw_only=True):
-    """``runs`` is the most that are shown, behind so many that are passed over."""
+    """``runs`` is the most that are shown, after so many that are skipped."""
 
     workspace: str | None = None
     runs: Annotated[int, Meta(ge=1, le=500)] = 15

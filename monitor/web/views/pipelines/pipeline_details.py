@@ -9,7 +9,7 @@ from msgspec import Struct
 from monitor.model.alerts import AlertingSnapshot, LearnedLimit
 from monitor.model.runs import RUN_KINDS, Pipeline, PipelineKind, RunKind, RunState, Status
 from monitor.model.slices import in_slices
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line
 from monitor.web.views.pipelines.pipeline_history import (
     HistoryFigures,

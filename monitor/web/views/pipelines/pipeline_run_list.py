@@ -44,7 +44,7 @@ async def pipeline_runs_view(sources: ViewSources, query: PipelineRunsQuery) -> 
 async def _page(
     sources: ViewSources, query: PipelineRunsQuery, before: RunKey | None
 ) -> tuple[list[RunState], RunState | None]:
-    """Return the runs of a page, and the run behind which another one goes on if it does."""
+    """Return the runs of a page, and the run after which another one goes on if it does."""
     shown: list[RunState] = []
     since = sources.clock.now() - query.range.length
     size = 2 * query.limit

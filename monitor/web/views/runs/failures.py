@@ -13,7 +13,7 @@ from monitor.web.views.runs.run_list import (
     PIPELINE,
     SINCE,
     PipelineIdentity,
-    fitting_pipelines,
+    matching_pipelines,
     runs_of,
     since_of,
 )
@@ -65,7 +65,7 @@ class FailuresAnswer(Struct, frozen=True, kw_only=True):
 async def failures_view(sources: ViewSources, query: FailuresQuery) -> FailuresAnswer:
     now = sources.clock.now()
     since = since_of(query.since, now=now) or now - _USUAL
-    fitting = await fitting_pipelines(sources, query.workspace, query.pipeline)
+    fitting = await matching_pipelines(sources, query.workspace, query.pipeline)
     runs = await sources.runs.recent_runs(
         workspace=query.workspace,
         statuses=[Status.FAILED],

@@ -14,7 +14,7 @@ from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, end_event_i
 from monitor.model.runs import JobRecord, RunKey, RunKind, RunState, Source, Status
 from monitor.model.shapes import filled
 from monitor.model.slices import in_slices
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.views.runs.run_views import RunView, run_view, run_views
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import view

@@ -12,8 +12,8 @@ from msgspec import Meta, Struct
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.runs import RUN_KINDS, PipelineKind, RunKey, RunKind, RunState, Status
 from monitor.model.slices import in_slices
-from monitor.web.http.cursors import cursor_behind, read_cursor
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.cursors import cursor_after, read_cursor
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line
 from monitor.web.views.runs.run_views import RunView, run_views
 from monitor.web.views.sources import ViewSources
@@ -75,7 +75,7 @@ class RunsAnswer(Struct, frozen=True, kw_only=True):
 @view("runs", "/api/v1/runs", "Runs, newest first.")
 async def runs_view(sources: ViewSources, query: RunsQuery) -> RunsAnswer:
     since = since_of(query.since, now=sources.clock.now())
-    fitting = await fitting_pipelines(sources, query.workspace, query.pipeline)
+    fitting = await matching_pipelines(sources, query.workspace, query.pipeline)
     searched = None if fitting is None else fitting[:_PIPELINES]
     runs = await sources.runs.recent_runs(
         workspace=query.workspace,
@@ -97,7 +97,7 @@ async def runs_view(sources: ViewSources, query: RunsQuery) -> RunsAnswer:
     )
 
 
-async def fitting_pipelines(
+async def matching_pipelines(
     sources: ViewSources, workspace: str | None, text: str | None
 ) -> list[PipelineIdentity] | None:
     """Return the pipelines that have that id, or the text in their names; None without a text.
@@ -161,11 +161,11 @@ def since_of(text: str | None, *, now: datetime) -> datetime | None:
 
 
 def cursor_of(list_name: str, run: RunState) -> str:
-    return cursor_behind(list_name, (run.key.workspace, run.key.kind, run.key.id))
+    return cursor_after(list_name, (run.key.workspace, run.key.kind, run.key.id))
 
 
 async def place_of(sources: ViewSources, list_name: str, cursor: str | None) -> RunKey | None:
-    """Return the run behind which a list goes on.
+    """Return the run after which a list goes on.
 
     Raises:
         ProblemDetails: the cursor is none of this list, or retention has removed its run.
@@ -176,6 +176,6 @@ async def place_of(sources: ViewSources, list_name: str, cursor: str | None) -> 
     key = RunKey(*place)
     if key not in await sources.runs.runs([key]):
         raise ProblemDetails(
-            400, "cursor: the run behind which it goes on is no longer stored; leave it out"
+            400, "cursor: the run after which it goes on is no longer stored; leave it out"
         )
     return key

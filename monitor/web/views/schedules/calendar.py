@@ -16,8 +16,8 @@ from monitor.model.alerts import PipelineOfKind
 from monitor.model.live_state import SCHEDULES, ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import RUN_KINDS, Pipeline, RunState
 from monitor.model.slices import in_slices
-from monitor.web.http.cursors import cursor_behind, read_cursor, sort_text
-from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.cursors import cursor_after, read_cursor, sort_text
+from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import one_line
 from monitor.web.views.schedules.comparison import (
     MOST_TIMES,
@@ -157,8 +157,8 @@ async def calendar_view(sources: ViewSources, query: CalendarQuery) -> Calendar:
     zone = _zone(query.zone)
     today = sources.clock.now().astimezone(zone).date()
     week = _Week(monday=_monday(query.week, today), zone=zone)
-    behind = read_cursor(_LIST, query.cursor, tuple[str, str, str, str])
-    rows = await _rows(sources, query, behind)
+    after = read_cursor(_LIST, query.cursor, tuple[str, str, str, str])
+    rows = await _rows(sources, query, after)
     shown = rows[:_ROWS]
     data = await _compare(sources, shown, week)
     return Calendar(
@@ -180,23 +180,23 @@ async def calendar_view(sources: ViewSources, query: CalendarQuery) -> Calendar:
         ),
         counts=dict(sum((Counter(day.counts) for row in data for day in row.days), Counter())),
         data=tuple(data),
-        next=cursor_behind(_LIST, shown[-1].key) if len(rows) > len(shown) else None,
+        next=cursor_after(_LIST, shown[-1].key) if len(rows) > len(shown) else None,
     )
 
 
-async def _rows(sources: ViewSources, query: CalendarQuery, behind: RowKey | None) -> list[_Row]:
+async def _rows(sources: ViewSources, query: CalendarQuery, after: RowKey | None) -> list[_Row]:
     """Return the rows of a page, and at least one more where there are more."""
     rows: list[_Row] = []
     statuses = sources.workspaces(query.workspace)
     for status in sorted(statuses, key=lambda status: status.workspace):
         ordered = await ordered_schedules(status)
-        if behind is not None and status.workspace < behind[0]:
+        if after is not None and status.workspace < after[0]:
             continue
-        if behind is not None and status.workspace == behind[0]:
-            ordered = ordered[bisect_left(ordered, behind[1:3], key=order_of) :]
+        if after is not None and status.workspace == after[0]:
+            ordered = ordered[bisect_left(ordered, after[1:3], key=order_of) :]
         async for schedule in in_slices(ordered):
             found = _rows_of(sources, status, schedule, query.pipeline)
-            rows += [row for row in found if behind is None or row.key > behind]
+            rows += [row for row in found if after is None or row.key > after]
             if len(rows) > _ROWS:
                 return rows
     return rows

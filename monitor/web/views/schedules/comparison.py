@@ -52,7 +52,7 @@ class Known(Struct, frozen=True, kw_only=True):
     """Between which times starts are known. All instants are the workspace's.
 
     What lies before ``since`` is unknown for ``before_reason``. Starts are known until
-    ``until``; what lies behind it is unknown where ``unwatched`` says why, else only due.
+    ``until``; what lies after it is unknown where ``unwatched`` says why, else only due.
     """
 
     now: datetime

@@ -8,13 +8,13 @@ from monitor.bus.contract import EventBus, StoreStatus
 from monitor.model.alerts import AlertingSnapshot
 from monitor.model.clock import Clock
 from monitor.model.registries import ShardRegistry
-from monitor.outputs.metrics.budget import limits_of
 from monitor.outputs.metrics.consumer import MetricsConsumer
 from monitor.outputs.metrics.counting import CountingLimits
 from monitor.outputs.metrics.drawing import ShardDrawing
 from monitor.outputs.metrics.exposition_cache import Encoder, FamilyText
+from monitor.outputs.metrics.metrics_snapshot import MetricsSnapshot, snapshot_of, status_of
+from monitor.outputs.metrics.series_budget import limits_of
 from monitor.outputs.metrics.settings import MetricsSettings
-from monitor.outputs.metrics.snapshot import MetricsSnapshot, snapshot_of, status_of
 from monitor.tracking.live_state import LiveStateView
 
 

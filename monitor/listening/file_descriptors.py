@@ -1,4 +1,4 @@
-"""The handles (file descriptors) of the process, and the share of a listener in them."""
+"""The file descriptors of the process, and the share of a listener in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ log = structlog.get_logger()
 
 # More than both listeners take at their caps. Not simply the hard limit, which may be a billion:
 # some libraries walk through every possible handle when they start a process.
-_MOST_HANDLES = 65_536
+_MOST_DESCRIPTORS = 65_536
 # For the store, the log, requests to workspaces, and outputs.
 _LEAST_RESERVE = 128
 _LISTENERS = 2
@@ -18,10 +18,10 @@ _MOST_CONNECTIONS = 4_096  # of one listener; a daemon has dozens of clients
 _LEAST_CONNECTIONS = 8
 
 
-def raise_handle_limit() -> None:
-    """Raise the soft limit of handles to the hard one: the usual soft limit is for `select`."""
+def raise_descriptor_limit() -> None:
+    """Raise the soft limit of descriptors to the hard one: the usual soft limit is for `select`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_HANDLES if hard == resource.RLIM_INFINITY else min(hard, _MOST_HANDLES)
+    wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return
     try:
@@ -30,16 +30,16 @@ def raise_handle_limit() -> None:
         log.warning("handle limit not raised", soft=soft, hard=hard, reason=str(exc))
 
 
-def connection_cap(handles: int) -> int:
-    """Return how many connections one listener may hold where the process may open ``handles``.
+def connection_cap(descriptors: int) -> int:
+    """Return how many connections one listener may hold, by the ``descriptors`` of the process.
 
-    A quarter of the handles stays for everything else, and half of the rest for the other listener.
+    A quarter of them stays for everything else, and half of the rest for the other listener.
     """
-    rest = handles - max(_LEAST_RESERVE, handles // 4)
+    rest = descriptors - max(_LEAST_RESERVE, descriptors // 4)
     return max(_LEAST_CONNECTIONS, min(rest // _LISTENERS, _MOST_CONNECTIONS))
 
 
-def handles_in_force() -> int:
-    """Return how many handles the process may open."""
+def descriptor_limit() -> int:
+    """Return how many file descriptors the process may open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _MOST_HANDLES if soft == resource.RLIM_INFINITY else soft
+    return _MOST_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft

@@ -37,7 +37,7 @@ async def open_link(
     """
     tls = None
     if settings.broker.is_encrypted:
-        # Read anew each time, so that a renewed certificate needs no restart.
+        # Read again each time, so that a renewed certificate needs no restart.
         tls = await asyncio.to_thread(tls_context, settings)
     refusal = OutputUnavailableError("no version of MQTT to try")
     for version in versions:

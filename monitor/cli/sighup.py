@@ -30,7 +30,7 @@ class _Reloaded(Struct, frozen=True, kw_only=True):
     should_retry: bool = False
 
 
-class HangUpReload:
+class SighupReload:
     """Reloads a daemon from its file at each `request`. Several requests may become one reload."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The garbage collector as a daemon needs it: no search of it goes over all that the daemon holds.
+"""Tunes the garbage collector: no search goes over all that a daemon holds.
 
 A search halts every thread, a millisecond for each thousand objects. Modules and settings are a
 hundred thousand of them, and each shard some two thousand: Python's own searches would halt a
@@ -38,7 +38,7 @@ def exempt_what_lasts() -> None:
 async def search_often(
     clock: Clock, *, counted_every_seconds: float = _COUNTED_EVERY_SECONDS
 ) -> None:
-    """Search the newest objects, and all of them whenever what is exempt has doubled; for ever.
+    """Search the newest objects, and all of them whenever what is exempt has doubled.
 
     Nothing is searched while collection is switched off.
     """
@@ -47,7 +47,7 @@ async def search_often(
         for generation in _TURNS:
             await clock.sleep(_SECONDS)
             # Switched off while a metrics page is drawn, which makes tens of thousands of objects
-            # without a circle; whoever searched them all the same would halt every thread.
+            # without a circle; searching them would halt every thread.
             if gc.isenabled():
                 gc.collect(generation)
         now = clock.monotonic()

@@ -10,12 +10,12 @@ from msgspec import Struct
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError
 from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage
-from monitor.outputs.mqtt.opening import VERSIONS, open_link
+from monitor.outputs.mqtt.link_opening import VERSIONS, open_link
 from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.outputs.mqtt.topics import Topics
 
 
-class BrokerTrial(Struct, frozen=True, kw_only=True):
+class BrokerProbe(Struct, frozen=True, kw_only=True):
     """The result. ``refusal`` is why the message was not accepted; None where it was."""
 
     version: str
@@ -24,7 +24,7 @@ class BrokerTrial(Struct, frozen=True, kw_only=True):
     tells_refusals: bool  # an older version acknowledges also what it drops
 
 
-async def try_broker(settings: MqttSettings, *, clock: Clock) -> BrokerTrial:
+async def probe_broker(settings: MqttSettings, *, clock: Clock) -> BrokerProbe:
     """Connect and publish one message that is not retained, below the daemon's own topics.
 
     Raises:
@@ -44,7 +44,7 @@ async def try_broker(settings: MqttSettings, *, clock: Clock) -> BrokerTrial:
         refusal = await _publish(link, topic, settings.acknowledge_timeout_seconds)
     finally:
         await link.close()
-    return BrokerTrial(
+    return BrokerProbe(
         version="5" if link.is_version_5 else "3.1.1",
         topic=topic,
         refusal=refusal,

@@ -39,7 +39,7 @@ class _Write(Struct, frozen=True, gc=False):
     is_over: bool = False
 
 
-class WrittenRows:
+class ExpectedRows:
     """The last writes of the rows of one kind of run, from whatever source they come.
 
     Lists repeat rows, which are recognised as handled as long as they do not change.

@@ -18,9 +18,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from monitor.bus.settings import store_path
+from monitor.bus.sqlite.leftover_files import leftovers_beside
 from monitor.bus.sqlite.location import locate, refuse_hard_links
 from monitor.bus.sqlite.lock import holder_of, refuse_full_disk
-from monitor.bus.sqlite.traces import traces_beside
 from monitor.config import Problem
 from monitor.config.problems import shown
 from monitor.model.errors import BusUnavailableError
@@ -30,50 +30,50 @@ ROOM_BYTES = 64 * 1024 * 1024
 _MEBIBYTE = 1024 * 1024
 _PAGE = bytes(4096)
 _OWNER_ONLY_FOLDER = 0o700
-# SQLite's files beside the store, which a daemon of another user may have left behind.
+# SQLite's files beside the store, which a daemon of another user may have left.
 _SIDE_FILES = ("", "-wal", "-shm", ".lock")
 _ELSEWHERE = "name another file in storage.url"
 
 
-class StoreObstacle(Struct, frozen=True, kw_only=True):
+class StoreProblem(Struct, frozen=True, kw_only=True):
     """Why the store cannot be used, and what to do."""
 
     found: str
     hint: str
 
 
-class StoreTrial(Struct, frozen=True, kw_only=True):
-    """What a trial found. A store that a daemon holds is not tried."""
+class StoreAccess(Struct, frozen=True, kw_only=True):
+    """The result of a check. A store that a daemon holds is not tried."""
 
     path: Path
     holder: str | None = None
-    obstacle: StoreObstacle | None = None
-    doubts: tuple[StoreObstacle, ...] = ()  # it can be used, but
+    problem: StoreProblem | None = None
+    doubts: tuple[StoreProblem, ...] = ()  # it can be used, but
 
 
-def try_store(url: str, *, room_bytes: int = ROOM_BYTES) -> StoreTrial:
+def check_store_access(url: str, *, room_bytes: int = ROOM_BYTES) -> StoreAccess:
     """Try to write where the store is or would be."""
     named = store_path(url)
     try:
         path = locate(named)
         holder = holder_of(path) if path.parent.is_dir() else None
         if holder is not None:
-            return StoreTrial(path=path, holder=holder)
+            return StoreAccess(path=path, holder=holder)
         if path.exists():
             refuse_hard_links(path, path.stat())
-        obstacle = _obstacle_of_files(path)
-        if obstacle is not None:
-            return StoreTrial(path=path, obstacle=obstacle)
+        problem = _problem_of_files(path)
+        if problem is not None:
+            return StoreAccess(path=path, problem=problem)
         free_bytes = _write_beside(path)
     except BusUnavailableError as exc:
-        return StoreTrial(path=named, obstacle=_of_the_bus(exc))
+        return StoreAccess(path=named, problem=_of_the_bus(exc))
     except OSError as exc:
-        return StoreTrial(path=named, obstacle=_refused(_place(exc, named), exc))
+        return StoreAccess(path=named, problem=_refused(_place(exc, named), exc))
     doubts = _doubts(path, free_bytes=free_bytes, room_bytes=room_bytes)
-    return StoreTrial(path=path, doubts=doubts)
+    return StoreAccess(path=path, doubts=doubts)
 
 
-def as_problem(url: str, found: StoreObstacle) -> Problem:
+def as_problem(url: str, found: StoreProblem) -> Problem:
     """Return what ``check`` and ``run`` say of it."""
     return Problem(key="storage.url", value=shown(url), hint=f"{found.found}; {found.hint}")
 
@@ -86,7 +86,7 @@ def user_name() -> str:
         return str(os.geteuid())
 
 
-def _obstacle_of_files(path: Path) -> StoreObstacle | None:
+def _problem_of_files(path: Path) -> StoreProblem | None:
     for ending in _SIDE_FILES:
         file = path.with_name(f"{path.name}{ending}")
         try:
@@ -108,15 +108,15 @@ def _write_beside(path: Path) -> int:
         return shutil.disk_usage(path.parent).free
 
 
-def _doubts(path: Path, *, free_bytes: int, room_bytes: int) -> tuple[StoreObstacle, ...]:
-    doubts: list[StoreObstacle] = []
+def _doubts(path: Path, *, free_bytes: int, room_bytes: int) -> tuple[StoreProblem, ...]:
+    doubts: list[StoreProblem] = []
     if free_bytes < room_bytes:
         found = f"only {free_bytes // _MEBIBYTE} MiB are free in {path.parent}"
-        doubts.append(StoreObstacle(found=found, hint="make room; a full disk stops the monitor"))
-    if traces := traces_beside(path):
-        names = ", ".join(trace.name for trace in traces)
+        doubts.append(StoreProblem(found=found, hint="make room; a full disk stops the monitor"))
+    if leftovers := leftovers_beside(path):
+        names = ", ".join(leftover.name for leftover in leftovers)
         found = f"{path} is missing or empty beside {names} of a former store"
-        doubts.append(StoreObstacle(found=found, hint="put the former store back, or begin anew"))
+        doubts.append(StoreProblem(found=found, hint="put the former store back, or start over"))
     return tuple(doubts)
 
 
@@ -140,20 +140,20 @@ def _made(folder: Path) -> Iterator[None]:
 def _place(exc: OSError, store: Path) -> Path:
     """Return what could not be written: a folder, or the one of the temporary file."""
     place = Path(exc.filename or store.parent)
-    # The name of that file says nothing to anybody.
+    # The name of that file means nothing.
     return store.parent if place.parent == store.parent else place
 
 
-def _refused(place: Path, exc: OSError) -> StoreObstacle:
-    return StoreObstacle(found=f"{place} cannot be written: {exc.strerror}", hint=_hint(exc))
+def _refused(place: Path, exc: OSError) -> StoreProblem:
+    return StoreProblem(found=f"{place} cannot be written: {exc.strerror}", hint=_hint(exc))
 
 
-def _of_the_bus(exc: BusUnavailableError) -> StoreObstacle:
+def _of_the_bus(exc: BusUnavailableError) -> StoreProblem:
     if isinstance(exc.__cause__, OSError):
-        return StoreObstacle(found=str(exc), hint=_hint(exc.__cause__))
+        return StoreProblem(found=str(exc), hint=_hint(exc.__cause__))
     # Its sentence ends with the hint.
     found, _, hint = str(exc).rpartition(": ")
-    return StoreObstacle(found=found, hint=hint)
+    return StoreProblem(found=found, hint=hint)
 
 
 def _hint(exc: OSError) -> str:

@@ -16,10 +16,10 @@ from monitor.model.alerts import (
 )
 from monitor.model.events import EventType
 from monitor.outputs.metrics import families
+from monitor.outputs.metrics.counter_rows import Identity
 from monitor.outputs.metrics.exposition_cache import ExpositionPage, FamilyText
 from monitor.outputs.metrics.labels import OTHER_LABEL, PipelineId, kind_of_pipeline, pipeline_of
-from monitor.outputs.metrics.rows import Identity
-from monitor.outputs.metrics.snapshot import MetricsSnapshot
+from monitor.outputs.metrics.metrics_snapshot import MetricsSnapshot
 
 _PREFIX = "alert."
 TRANSITIONS = (

@@ -137,7 +137,7 @@ class Recorded(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Gap(Struct, frozen=True, kw_only=True, gc=False):
-    """Retention removed ``lost`` events that this consumer had not read; it goes on behind."""
+    """Retention removed ``lost`` events that this consumer had not read; it goes on after them."""
 
     until: int  # the last position that is gone
     lost: int

@@ -14,13 +14,14 @@ from msgspec import Struct
 
 from monitor.model.live_state import ActiveRun, NamedPipeline, PipelineHealth, ScheduleKnown
 from monitor.model.runs import RunKind
+from monitor.outputs.metrics.counter_rows import UNKNOWN, Identity, RunCounts, RunExemplar
 from monitor.outputs.metrics.counting import CountingLimits
 from monitor.outputs.metrics.families import (
     SCHEDULE_ENABLED,
     SERIES_OF_IDLE_PIPELINE,
     SERIES_OF_PIPELINE,
 )
-from monitor.outputs.metrics.inventory import (
+from monitor.outputs.metrics.inventory_metrics import (
     InventoryLayout,
     SeriesByMetric,
     lay_out_inventory,
@@ -36,8 +37,7 @@ from monitor.outputs.metrics.labels import (
     pipeline_of,
     running_of,
 )
-from monitor.outputs.metrics.rows import UNKNOWN, Identity, RunCounts, RunExemplar
-from monitor.outputs.metrics.snapshot import MetricsSnapshot
+from monitor.outputs.metrics.metrics_snapshot import MetricsSnapshot
 
 _PIPELINE = {shape.name: count for shape, count in SERIES_OF_PIPELINE.items()}
 _IDLE_PIPELINE = {shape.name: count for shape, count in SERIES_OF_IDLE_PIPELINE.items()}

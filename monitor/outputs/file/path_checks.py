@@ -28,21 +28,21 @@ _SENTENCES = {
 }
 
 
-def sentence_of(error: OSError) -> str:
-    """Return the problem and, behind a semicolon, the hint."""
+def describe(error: OSError) -> str:
+    """Return the problem and, after a semicolon, the hint."""
     reason = error.strerror or type(error).__name__
     return _SENTENCES.get(error.errno or 0, f"{reason}; name another path")
 
 
-def obstacle_to(path: Path) -> str | None:
-    """Return what keeps a file from being written as `sentence_of`; changes nothing.
+def path_problem(path: Path) -> str | None:
+    """Return what keeps a file from being written as `describe`; changes nothing.
 
     Judged for the user that runs this.
     """
     try:
         _try(path)
     except OSError as exc:
-        return sentence_of(exc)
+        return describe(exc)
     return None
 
 

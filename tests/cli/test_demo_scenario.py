@@ -10,8 +10,8 @@ import pytest
 
 from monitor.catalogue.operations import Edition
 from monitor.cli.demo_output import TIE, DemoOutput
+from monitor.cli.demo_scenario import DemoScenario
 from monitor.cli.demo_settings import sandbox_settings
-from monitor.cli.demo_story import DemoStory
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.world.records.runs import NativeStatus
 from tests.clocks import ManualClock
@@ -37,10 +37,10 @@ _FIRED = {
 }
 
 
-def prepared(edition: Edition = Edition.RL) -> tuple[Sandbox, ManualClock, DemoStory]:
+def prepared(edition: Edition = Edition.RL) -> tuple[Sandbox, ManualClock, DemoScenario]:
     clock = ManualClock(start=_NOON)
     sandbox = Sandbox(sandbox_settings(edition, speed=60, seed=1), clock)
-    story = DemoStory(sandbox)
+    story = DemoScenario(sandbox)
     story.prepare()
     return sandbox, clock, story
 

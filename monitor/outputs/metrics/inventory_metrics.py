@@ -19,7 +19,7 @@ from monitor.outputs.metrics.families import (
     FamilyShape,
 )
 from monitor.outputs.metrics.labels import OTHER_LABEL, PipelineId, by_number, labels_by_id
-from monitor.outputs.metrics.snapshot import MetricsSnapshot
+from monitor.outputs.metrics.metrics_snapshot import MetricsSnapshot
 
 QUALITIES = ("valid", "mismatched", "missing")
 _OUTPUTS = 500  # of one workspace; the others are shown together

@@ -11,10 +11,10 @@ from prometheus_client import (
 
 from monitor.model.clock import Clock
 from monitor.outputs.metrics.consumer import CONSUMER, MetricsConsumer
-from monitor.outputs.metrics.daemon import DaemonCollector, LoopLag
 from monitor.outputs.metrics.exposition import Exposition
+from monitor.outputs.metrics.process_metrics import DaemonCollector, LoopLag
 from monitor.outputs.metrics.settings import MetricsSettings
-from monitor.outputs.metrics.shard import ShardMetrics
+from monitor.outputs.metrics.shard_metrics import ShardMetrics
 
 __all__ = [
     "CONSUMER",

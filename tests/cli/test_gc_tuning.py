@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from monitor.cli.garbage import exempt_what_lasts, search_often
+from monitor.cli.gc_tuning import exempt_what_lasts, search_often
 from tests.clocks import ManualClock
 
 _OBJECTS = 150_000

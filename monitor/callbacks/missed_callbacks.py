@@ -26,7 +26,7 @@ _BATCH = 500
 _ENDS = (EventType.RUN_SUCCEEDED, EventType.RUN_FAILED)
 
 
-class MissWatch:
+class MissedCallbackWatch:
     """Checks each ended job group of one workspace once its callback is overdue."""
 
     def __init__(
@@ -58,7 +58,7 @@ class MissWatch:
                 reached = await self.judge(position)
             except BusUnavailableError as exc:
                 log.warning(
-                    "callback misses wait for store", workspace=self._workspace, reason=str(exc)
+                    "missed callbacks wait for store", workspace=self._workspace, reason=str(exc)
                 )
                 reached = position
             if reached == position:
@@ -66,7 +66,7 @@ class MissWatch:
             position = reached
 
     async def judge(self, position: int) -> int:
-        """Judge what is overdue behind ``position`` and return how far that reached."""
+        """Judge what is overdue after ``position`` and return how far that reached."""
         consumer = self.consumer(self._workspace)
         batch = await self._bus.read(consumer, after=position, limit=_BATCH)
         now, step = self._clock.now(), self._live_state.clock_step
@@ -82,7 +82,7 @@ class MissWatch:
         missed = await self._missed(overdue)
         if reached != position:
             await self._bus.advance(Step(consumer=consumer, position=reached), timeout_seconds=10.0)
-        # Counted behind the step: a step that fails is judged again, and must not count twice.
+        # Counted after the step: a step that fails is judged again, and must not count twice.
         if missed:
             known = self._live_state.workspaces[self._workspace]
             self._live_state.update_workspace(

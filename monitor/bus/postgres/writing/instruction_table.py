@@ -1,4 +1,4 @@
-"""Instructions: stored by any daemon, executed once by whoever holds the shard.
+"""Instructions: stored by any daemon, executed once by the shard's holder.
 
 An outcome is written like everything of a shard: in a transaction that checks who holds it. An open
 instruction stands in its table until then, so a new holder finds what the former one left.
@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 from monitor.bus.postgres import codec
 from monitor.bus.postgres.connections.connecting import Connection
+from monitor.bus.postgres.connections.connection_failures import bus_errors
 from monitor.bus.postgres.connections.connector import PostgresConnector
-from monitor.bus.postgres.connections.failures import bus_errors
 from monitor.bus.postgres.connections.reader import PostgresReader
 from monitor.bus.postgres.leases.notifications import ClusterNews
 from monitor.bus.postgres.writing.leased_shard import LeasedShard
@@ -150,7 +150,7 @@ class InstructionSender:
             ) from exc
         if number is None:
             raise ConfigurationError(
-                f"{OPEN_BOUND} instructions wait already for whoever holds shard {shard!r}"
+                f"{OPEN_BOUND} instructions wait already for the holder of shard {shard!r}"
             )
         self._on_stored()
         return number

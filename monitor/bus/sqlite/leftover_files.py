@@ -1,4 +1,4 @@
-"""A store that is empty or missing beside traces of a former one: nothing of that is destroyed."""
+"""Leftover files of a former store beside an empty or missing one: none is destroyed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.model.errors import BusUnavailableError
 logger = structlog.get_logger()
 
 
-def traces_beside(store: Path) -> list[Path]:
+def leftovers_beside(store: Path) -> list[Path]:
     """Return the files that a former store has left where the store itself is empty or missing.
 
     Raises:
@@ -31,7 +31,7 @@ def traces_beside(store: Path) -> list[Path]:
         raise BusUnavailableError(f"{store.parent} cannot be read: {exc.strerror}") from exc
 
 
-def begin_anew(store: Path, traces: list[Path], *, now: datetime) -> None:
+def start_beside_leftovers(store: Path, leftovers: list[Path], *, now: datetime) -> None:
     """Say so, and keep the former write-ahead log: SQLite would delete it beside an empty file.
 
     Raises:
@@ -39,16 +39,16 @@ def begin_anew(store: Path, traces: list[Path], *, now: datetime) -> None:
     """
     wal = store.with_name(f"{store.name}-wal")
     kept = None
-    if wal in traces:
+    if wal in leftovers:
         kept = wal.with_name(f"{wal.name}.former-{now:%Y%m%dT%H%M%SZ}")
         try:
             wal.rename(kept)
         except OSError as exc:
             raise BusUnavailableError(f"{wal} cannot be renamed: {exc.strerror}") from exc
     logger.warning(
-        "store begins anew beside traces of a former one",
+        "new store beside leftover files of a former one",
         store=str(store),
-        traces=[path.name for path in traces],
+        leftovers=[path.name for path in leftovers],
         kept_log=None if kept is None else kept.name,
         hint="its events, counters and alerts are not used; to have them, stop the daemon and put "
         "the former store back",

@@ -26,7 +26,7 @@ from monitor.model.errors import (
 from monitor.outputs.event_output import DaemonInfo
 from monitor.outputs.mqtt.library_overrides import LinkEnd
 from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage, VersionRefusedError
-from monitor.outputs.mqtt.opening import VERSIONS, open_link
+from monitor.outputs.mqtt.link_opening import VERSIONS, open_link
 from monitor.outputs.mqtt.reconnecting import ReconnectBackoff
 from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.outputs.mqtt.states import BridgeState, BridgeWord, encode

@@ -23,11 +23,11 @@ from monitor.sandbox.world.seeding.flows import add_flow, add_schedule
 _PAST = timedelta(days=7)
 _CALM = timedelta(hours=6)  # before the present nothing has failed
 _MADE = timedelta(days=60)  # ago, flows and schedules of the story
-# In the past people started little; of the present `DemoStory.run` decides.
+# In the past people started little; of the present `DemoScenario.run` decides.
 _PEOPLE = TrafficSettings(
     flow_runs_per_hour=0.4, plan_runs_per_hour=0.2, job_groups_per_hour=0.5, samples_per_hour=0.2
 )
-_NOBODY = TrafficSettings(
+_NO_PEOPLE = TrafficSettings(
     flow_runs_per_hour=0, plan_runs_per_hour=0, job_groups_per_hour=0, samples_per_hour=0
 )
 # By the name of the schedule; the others are calm as they are. What happened on the last day is
@@ -81,7 +81,7 @@ class _Troubles:
     usually_minutes: float = 0.0
 
 
-class DemoStory:
+class DemoScenario:
     """Prepares a sandbox that has not started, and starts what runs in it."""
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -149,7 +149,7 @@ class DemoStory:
             usually = f"{troubles.usually_minutes:.0f} minutes"
             parts.append(f"{slow} takes {usually} usually, and has run since {since:%H:%M}.")
         return (
-            "A calm workspace with a week behind it. What is wrong in it: "
+            "A calm workspace with a week of history. What is wrong in it: "
             f"{' '.join(parts)} All else is well. Look at {page_url}, or subscribe: "
             + f"mosquitto_sub -p {broker_port} -t 'dataprep/#' -v".replace(" ", TIE)
         )
@@ -167,7 +167,7 @@ class DemoStory:
         )
         if self._troubles.slow_since is not None:
             self._sandbox.engine.order(order)
-        self._sandbox.live_through(before_slow, now, people=_NOBODY)
+        self._sandbox.live_through(before_slow, now, people=_NO_PEOPLE)
 
     def _usually_minutes(self) -> float:
         """Return how long the slow plan took of late: it depends on the weekday, too."""

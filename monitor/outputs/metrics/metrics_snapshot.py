@@ -20,7 +20,7 @@ from monitor.model.live_state import (
     WorkspaceStatus,
 )
 from monitor.model.runs import RunKind
-from monitor.outputs.metrics.rows import CounterRow, RunExemplar
+from monitor.outputs.metrics.counter_rows import CounterRow, RunExemplar
 from monitor.tracking.live_state import LiveStateView
 
 log = structlog.get_logger()

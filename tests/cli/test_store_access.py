@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.sqlite.store import SqliteBus
-from monitor.cli.store_trial import try_store, user_name
+from monitor.cli.store_access import check_store_access, user_name
 from monitor.model.clock import SystemClock
 from tests.cli.doctor_scene import run_checks, without_rights
 
@@ -37,19 +37,19 @@ def test_a_trial_leaves_everything_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "old.db").write_bytes(b"the bytes of a store")
     before = listing(tmp_path)
     for store in ("new.db", "a/b/c/new.db", "old.db"):
-        assert try_store(f"sqlite://{tmp_path / store}").obstacle is None, store
+        assert check_store_access(f"sqlite://{tmp_path / store}").problem is None, store
     assert listing(tmp_path) == before
 
 
 async def test_a_store_in_use_is_not_touched(tmp_path: Path) -> None:
-    """Its daemon shows that it can be written; the trial names the process and opens nothing."""
+    """Its daemon shows that it can be written; the check names the process and opens nothing."""
     bus = await SqliteBus.open(
         tmp_path / "state.db", clock=SystemClock(), registry=CollectorRegistry()
     )
     before = os.stat(tmp_path).st_mtime_ns  # noqa: PTH116 - pathlib counts as blocking
-    trial = try_store(f"sqlite://{tmp_path}/state.db")
-    assert trial.obstacle is None
-    assert str(trial.holder).startswith(f"process {os.getpid()} since")
+    checked = check_store_access(f"sqlite://{tmp_path}/state.db")
+    assert checked.problem is None
+    assert str(checked.holder).startswith(f"process {os.getpid()} since")
     assert os.stat(tmp_path).st_mtime_ns == before  # noqa: PTH116 - as above
     await bus.close()
 
@@ -62,27 +62,27 @@ def test_a_file_that_another_user_left_behind_is_named(ending: str) -> None:
         left.touch(mode=0o000)
         folder.chmod(0o777)
         with without_rights():
-            trial, user = try_store(f"sqlite://{folder}/state.db"), user_name()
-    assert trial.obstacle is not None
-    assert str(left) in trial.obstacle.found
-    assert "Permission denied" in trial.obstacle.found
-    assert f"user {user} lacks the right" in trial.obstacle.hint
+            checked, user = check_store_access(f"sqlite://{folder}/state.db"), user_name()
+    assert checked.problem is not None
+    assert str(left) in checked.problem.found
+    assert "Permission denied" in checked.problem.found
+    assert f"user {user} lacks the right" in checked.problem.hint
 
 
 def test_a_store_with_two_names_is_a_problem(tmp_path: Path) -> None:
     """What the daemon refuses at its start is said before."""
     (tmp_path / "state.db").touch()
     (tmp_path / "other.db").hardlink_to(tmp_path / "state.db")
-    trial = try_store(f"sqlite://{tmp_path}/state.db")
-    assert trial.obstacle is not None
-    assert "has 2 hard links" in trial.obstacle.found
-    assert trial.obstacle.hint == "remove the others, or copy the file"
+    checked = check_store_access(f"sqlite://{tmp_path}/state.db")
+    assert checked.problem is not None
+    assert "has 2 hard links" in checked.problem.found
+    assert checked.problem.hint == "remove the others, or copy the file"
 
 
 def test_a_disk_with_little_room_is_a_doubt(tmp_path: Path) -> None:
     """The write-ahead log needs room of its own; the daemon starts with less."""
-    trial = try_store(f"sqlite://{tmp_path}/new/state.db", room_bytes=1 << 60)
-    (doubt,) = trial.doubts
+    checked = check_store_access(f"sqlite://{tmp_path}/new/state.db", room_bytes=1 << 60)
+    (doubt,) = checked.doubts
     assert "MiB are free" in doubt.found
     assert "make room" in doubt.hint
     assert listing(tmp_path) == {}
@@ -105,7 +105,7 @@ async def test_a_damaged_store_fails(tmp_path: Path) -> None:
 
 
 async def test_a_store_that_went_missing_is_a_doubt(tmp_path: Path) -> None:
-    """What a former one has left is named before a daemon begins anew."""
+    """What a former one has left is named before a daemon starts over."""
     (tmp_path / "state.db-wal").write_bytes(b"what was not yet in the store")
     line = (await run_checks(tmp_path))["store"]
     assert (line.outcome, "beside state.db-wal of a former store" in line.found) == (

@@ -13,7 +13,7 @@ import pytest
 from monitor.bus.contract import Start, StoredCallback
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks import own_tasks
-from monitor.callbacks.misses import MissWatch
+from monitor.callbacks.missed_callbacks import MissedCallbackWatch
 from monitor.callbacks.own_tasks import OwnTask
 from monitor.callbacks.settings import CallbackSettings
 from monitor.model.observations import Observation
@@ -74,8 +74,8 @@ class Watched:
             self.position = reached
         return self.live_state.workspaces["acme"].callbacks_missed
 
-    def watch(self) -> MissWatch:
-        return MissWatch(
+    def watch(self) -> MissedCallbackWatch:
+        return MissedCallbackWatch(
             "acme",
             settings=CallbackSettings(),
             bus=self.bus,
@@ -96,7 +96,7 @@ async def watched(
         fingerprint="f",
     )
     await own_tasks.remember(bus, "acme", task)
-    await bus.subscribe(MissWatch.consumer("acme"), start=Start.NEWEST)
+    await bus.subscribe(MissedCallbackWatch.consumer("acme"), start=Start.NEWEST)
     return Watched(bus=bus, observer=observer, live_state=live_state, clock=clock)
 
 
@@ -211,7 +211,9 @@ async def test_a_restart_counts_nothing_again(watched: Watched) -> None:
     counted = await watched.passes(121)
     await watched.ended(2)
     watched.live_state = LiveState(["acme"])
-    watched.position = await watched.bus.subscribe(MissWatch.consumer("acme"), start=Start.NEWEST)
+    watched.position = await watched.bus.subscribe(
+        MissedCallbackWatch.consumer("acme"), start=Start.NEWEST
+    )
 
     assert counted == 1
     assert await watched.passes(119) == 0

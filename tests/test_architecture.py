@@ -94,10 +94,10 @@ PURE = (
     "schedules",
     *(
         f"tracking.{name}"
-        for name in ("end_bounds", "kept_ends", "live_state", "merging", "pipeline_directory")
+        for name in ("end_bounds", "kept_ends", "live_state", "detail_merge", "pipeline_directory")
     ),
-    *(f"tracking.{name}" for name in ("plausibility", "reachability_history", "run_events")),
-    *(f"tracking.{name}" for name in ("run_status", "transitions")),
+    *(f"tracking.{name}" for name in ("plausibility", "reachability_history", "event_derivation")),
+    *(f"tracking.{name}" for name in ("status_decision", "transitions")),
 )
 # Words of the bus contract that say how the store is; a rule is given them.
 PURE_WORDS = {

@@ -6,7 +6,7 @@ here only after the commit has returned, without an ``await`` between, so no oth
 half-learned batch; a failed commit has changed nothing.
 
 A commit and what is learned from it run in a task of the workspace, which no cancellation
-interrupts (`turns`). Only a failure that is no `MonitorError` leaves memory and store apart;
+interrupts (`serial_work`). Only a failure that is no `MonitorError` leaves memory and store apart;
 `watch` raises it, which ends the daemon.
 """
 
@@ -38,9 +38,9 @@ from monitor.tracking.interning import InternedValues
 from monitor.tracking.live_state import LiveState, active_of
 from monitor.tracking.observation_counts import ObservationCounts
 from monitor.tracking.pipeline_health import PipelineHealthTracker, is_known_end
+from monitor.tracking.serial_work import SerialWork
 from monitor.tracking.settings import TrackingSettings
 from monitor.tracking.transitions import Boundary, RunTransition, advance
-from monitor.tracking.turns import Turns
 from monitor.tracking.workspace_changes import WorkspaceChanges
 from monitor.tracking.workspace_clocks import ClockDoubt, ClockSkew, ForgetHorizon, WorkspaceClocks
 
@@ -86,7 +86,7 @@ class Observer:
         self._followed_since: dict[str, datetime] = {}
         self._opened: set[str] = set()
         self._workspace_clocks = WorkspaceClocks(live_state, clock)
-        self._turns = Turns()
+        self._serial_work = SerialWork()
         self._interned = InternedValues()
         self.changes = WorkspaceChanges(
             bus=bus, clock=clock, commit_timeout_seconds=settings.commit_timeout_seconds
@@ -99,7 +99,7 @@ class Observer:
         After one, memory and store may differ; only a restart mends that. A cancelled call changes
         nothing.
         """
-        await self._turns.watch()
+        await self._serial_work.watch()
 
     async def open(
         self,
@@ -151,7 +151,7 @@ class Observer:
             await self._commit(Change(state_entries=(state_entry,)))
             self._remember_following(workspace, at)
 
-        await self._turns.run(workspace, fix)
+        await self._serial_work.run(workspace, fix)
         return at
 
     def _remember_following(self, workspace: str, at: datetime) -> None:
@@ -186,12 +186,12 @@ class Observer:
             return []
         workspace = observations[0].key.workspace
         applied = partial(self._apply, observations, beside)
-        transitions, _ = await self._turns.run(workspace, applied)
+        transitions, _ = await self._serial_work.run(workspace, applied)
         return [transition.outcome for transition in transitions]
 
     def begin(self, workspace: str, work: Callable[[], Awaitable[None]]) -> asyncio.Future[None]:
         """Run work that ends in `observe_callbacks` when the turn has come. Nobody cancels it."""
-        return self._turns.begin(workspace, work)
+        return self._serial_work.begin(workspace, work)
 
     async def observe_callbacks(
         self, callbacks: Sequence[StoredCallback], observations: Sequence[Observation]
@@ -253,7 +253,7 @@ class Observer:
                 await self._commit(Change(state_entries=state_entries))
             self._live_state.forget_pipeline(workspace, kind, pipeline_id)
 
-        await self._turns.run(workspace, drop)
+        await self._serial_work.run(workspace, drop)
 
     async def forget_idle(
         self, workspace: str, *, now: datetime, listed: Collection[tuple[PipelineKind, str]]
@@ -280,7 +280,7 @@ class Observer:
                 self._live_state.forget_pipeline(workspace, kind, pipeline_id)
             return len(idle)
 
-        return await self._turns.run(workspace, drop)
+        return await self._serial_work.run(workspace, drop)
 
     async def change_workspace(self, workspace: str, what: str, after: str | None) -> bool:
         """Publish that something about a workspace itself changed; see `WorkspaceChanges.learn`."""

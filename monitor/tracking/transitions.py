@@ -19,7 +19,7 @@ Pure: no I/O and no clock. The rules, in the order in which they decide:
 7. A time that was not reported stays None. An end that the run itself does not report is derived
    from its parts, else approximated by its last write, and marked so.
 
-The status is decided in `run_status`, the events in `run_events`.
+The status is decided in `status_decision`, the events in `event_derivation`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from msgspec import Struct
 from monitor.model.events import RunEvent
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import EndBasis, Implausible, RunKind, RunState, Source
+from monitor.tracking.detail_merge import merge
 from monitor.tracking.end_bounds import with_bounds
-from monitor.tracking.merging import merge
+from monitor.tracking.event_derivation import carries_all, events_of, with_unsent_details
 from monitor.tracking.plausibility import with_implausible
-from monitor.tracking.run_events import carries_all, events_of, with_unsent_details
-from monitor.tracking.run_status import believable, changes_end, with_status
+from monitor.tracking.status_decision import believable, changes_end, with_status
 
 # What moves while a run is active without anything having happened; never worth a commit.
 _VOLATILE = ("confirmed_at", "confirmed_by", "updated_at", "jobs", "unfinished_at")

@@ -25,7 +25,7 @@ from monitor.polling.runs.run_observations import (
     known_end,
     with_jobs,
 )
-from monitor.tracking.run_status import changes_end
+from monitor.tracking.status_decision import changes_end
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()

@@ -31,7 +31,7 @@ from monitor.polling.runs.failed_parts import (
 from monitor.polling.runs.plan_children import PlanChildren
 from monitor.polling.runs.plan_links import PlanLinks
 from monitor.polling.runs.run_observations import has_ended
-from monitor.tracking.run_status import changes_end
+from monitor.tracking.status_decision import changes_end
 from monitor.workspace.payloads import PlanRunRow
 from monitor.workspace.priority import Priority
 

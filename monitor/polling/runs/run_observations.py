@@ -28,7 +28,7 @@ from monitor.model.runs import (
     Trigger,
     status_of,
 )
-from monitor.tracking.run_status import changes_end
+from monitor.tracking.status_decision import changes_end
 from monitor.workspace.payloads import FlowRunRow, JobGroupRow, JobRow, PlanRunRow
 
 _TRIGGERS = {"ui": Trigger.MANUAL, "schedule": Trigger.SCHEDULE, "api": Trigger.API}

@@ -1,4 +1,4 @@
-"""The state of everything in one sentence."""
+"""The status line: the state of everything in one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merges one observation into what is known of its run, in any order.
+"""Merges the details of one observation into what is known of its run, in any order.
 
 Every rule here commutes: whichever of two observations comes first, the same details remain. The
 status is not merged here; `transitions` decides it.
@@ -24,7 +24,7 @@ from monitor.model.runs import (
     Trigger,
     status_of,
 )
-from monitor.tracking.run_status import changes_end, decides_derived_end
+from monitor.tracking.status_decision import changes_end, decides_derived_end
 
 # Which word wins where two observations name different triggers; the more specific one knows more.
 _TRIGGER_ORDER = (Trigger.UNKNOWN, Trigger.MANUAL, Trigger.API, Trigger.SCHEDULE, Trigger.PLAN)

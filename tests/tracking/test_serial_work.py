@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from monitor.model.errors import BusUnavailableError
-from monitor.tracking.turns import Turns
+from monitor.tracking.serial_work import SerialWork
 
 
 class Recorded:
     """Pieces of work that the test lets end, and when each has begun and ended."""
 
     def __init__(self) -> None:
-        self.turns = Turns()
+        self.turns = SerialWork()
         self.lines: list[str] = []
         self.may_end = asyncio.Event()
 
@@ -112,7 +112,7 @@ async def test_work_that_is_begun_needs_no_caller() -> None:
 
 async def test_only_a_failure_that_is_not_foreseen_ends_the_watch() -> None:
     """A store that refuses is its caller's matter; anything else is the daemon's."""
-    turns = Turns()
+    turns = SerialWork()
     watching = asyncio.create_task(turns.watch())
 
     async def refuse() -> None:

@@ -34,7 +34,7 @@ class _Work(Generic[T]):
         self.answer.exception()  # the caller of `begin` may not ask how it ended
 
 
-class Turns:
+class SerialWork:
     """Runs the work of each workspace in the order of its arrival.
 
     Keeps the first failure that is no `MonitorError`, for `watch`.

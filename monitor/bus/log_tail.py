@@ -35,7 +35,7 @@ class LogTail:
         """Add what has become durable, in the order of the log, and wake who waits for it.
 
         Raises:
-            BusLostError: somebody else has written the log, or its positions have gone back.
+            BusLostError: another process has written the log, or its positions have gone back.
         """
         if events[0].position != self._newest + 1:
             raise BusLostError(
@@ -82,7 +82,7 @@ class LogTail:
             self._waits.pop(wait, None)
 
     def end(self) -> None:
-        """Wake everybody for good: the log will not grow any more."""
+        """Wake all waiters for good: the log will not grow any more."""
         self._is_over = True
         self._events.clear()
         self._wake()

@@ -71,7 +71,7 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
             "sqlite:// and an absolute path. The daemon needs write access to the folder. "
             "Default: dataprep-monitor/state.db in $XDG_STATE_HOME or, without that, in "
             "~/.local/state; for a user without a home /var/lib/dataprep-monitor/state.db. "
-            "Or postgresql://USER@HOST:PORT,HOST:PORT/DATABASE, of which the primary is found; "
+            "Or postgresql://USER@HOST:PORT,HOST:PORT/DATABASE, whose primary is found; "
             "after a ? sslmode, sslrootcert, sslcert, sslkey, passfile and application_name, as "
             "libpq has them.",
             _DEFAULT_URL,

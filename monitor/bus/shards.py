@@ -72,7 +72,7 @@ class ShardInstructions(Protocol):
 
 
 class ShardGranted(Struct, frozen=True, kw_only=True):
-    """The shard is this daemon's from now on. Without ``instructions`` nobody else could ask."""
+    """The shard is this daemon's from now on. Without ``instructions`` no other can ask."""
 
     bus: EventBus
     instructions: ShardInstructions | None = None
@@ -129,7 +129,7 @@ class ShardRecord(Struct, frozen=True, kw_only=True):
     inbox: int
     last_change: str  # how it came to its holder: claimed, handed over, taken over
     taken_over_at: datetime | None = None  # for the last time, from a daemon that was gone
-    is_configured: bool = True  # at a daemon that is alive; else nobody is to hold it
+    is_configured: bool = True  # at a daemon that is alive; else it is to have no holder
 
 
 class ClusterStatus(Struct, frozen=True, kw_only=True):
@@ -234,7 +234,7 @@ class ShardStore(Protocol):
         """Close the bus of a shard whose parts have failed; this daemon or another starts it.
 
         Raises:
-            BaseException: ``cause``, where nobody else could have it.
+            BaseException: ``cause``, where no other daemon could have it.
         """
 
     async def drain(self) -> None:
@@ -255,10 +255,10 @@ class ShardStore(Protocol):
         """Store by what time ages were judged, for the daemon that starts next."""
 
     async def probe(self, *, timeout_seconds: float) -> None:
-        """Return once something that nobody reads is durable."""
+        """Return once a value that is never read is durable."""
 
     async def cluster(self) -> ClusterStatus | None:
-        """Return who shares the store; None where nobody can."""
+        """Return who shares the store; None where it cannot be shared."""
 
     async def watch(self) -> None:
         """Return when the store is closed.

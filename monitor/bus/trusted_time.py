@@ -1,7 +1,7 @@
 """The time by which retention judges what is old. No I/O.
 
 A clock that is set ahead makes everything old at once. So ages are judged by the earliest that the
-clock has shown within a day in which a daemon ran, carried on a clock that nobody sets. It goes on
+clock has shown within a day in which a daemon ran, carried on a clock that is never set. It goes on
 over restarts; a time in which none ran looks like a clock that was set, and counts as one.
 """
 

@@ -50,7 +50,7 @@ class WriteJob(Generic[T]):
         self.error: Exception | None = None
 
     def end(self) -> None:
-        """Give its caller the result or the error, unless that has happened or nobody waits."""
+        """Give its caller the result or the error, unless that has happened or it has gone."""
         if self.answer.done():
             return
         if self.error is not None:
@@ -129,7 +129,7 @@ class WriteQueue:
         return claimed
 
     def unclaim(self, group: WriteGroup) -> None:
-        """Return jobs of which nothing is kept to their callers, who may withdraw them again."""
+        """Return jobs without any effect to their callers, who may withdraw them again."""
         for job in group:
             job.is_claimed = False
             if job.is_late:

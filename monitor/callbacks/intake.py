@@ -130,5 +130,5 @@ class CallbackIntake:
                 self._follower.complete_later(ends)
             self._follower.wake()
         except Exception:
-            # The senders have their answer; records that nobody asked for are found each hour.
+            # The senders have their answer; records that were not requested are found each hour.
             log.exception("callbacks not followed up", count=len(batch))

@@ -218,7 +218,7 @@ class CallbackListener:
         except TimeoutError as exc:
             raise _Refusal("bad_payload", 408) from exc
         except (web.RequestPayloadError, HttpProcessingError, OSError) as exc:
-            # OSError: the sender went away in the middle; nobody reads this answer.
+            # OSError: the sender went away in the middle; this answer is not read.
             raise _Refusal("bad_payload", 400) from exc
         if len(body) > limit:
             raise _Refusal("too_large", 413)

@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 TASK_NAME = "dataprep-monitor"
 TASKS_PER_FLOW = 50  # the product's own bound for all tasks of one flow
-# Nobody waits for these requests, so they may wait for their turn.
+# No caller waits for these requests, so they may wait for their turn.
 _BUDGET_WAIT_SECONDS = 120.0
 # The workspace's time is known to the second.
 _RESOLUTION = timedelta(seconds=1)

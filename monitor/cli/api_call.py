@@ -94,7 +94,7 @@ def call(request: Request, config: Path, *, workspace: str | None) -> None:
     settings = chosen(configuration, workspace)
     if settings.oauth is not None:
         raise ConfigurationError(_only_the_daemon(settings.name))
-    # On a terminal somebody waits: show which attempts failed and how long the next one waits.
+    # On a terminal a person waits: show which attempts failed and how long the next one waits.
     level = "debug" if sys.stderr.isatty() else "warning"
     redactor = logs.configure(level=level, secrets=configuration.secrets())
     logging.getLogger("asyncio").setLevel(logging.WARNING)

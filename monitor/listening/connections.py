@@ -2,7 +2,7 @@
 
 `ConnectionGate` owns the listening sockets and the set of connections; everything here runs on the
 event loop. asyncio's own server is not used: it accepts without a bound, and where descriptors run
-out it logs a trace for each attempt, for as long as somebody keeps knocking.
+out it logs a trace for each attempt, for as long as clients keep connecting.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.model.clock import Clock
 
-# More wait at once for nobody: they hold connections that others need. The secrets are too long
+# No more wait at once: they hold connections that others need. The secrets are too long
 # to be guessed at any speed; the delay keeps the guesses from costing us much.
 _DELAYED_AT_ONCE = 32
 

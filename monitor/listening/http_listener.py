@@ -27,7 +27,7 @@ _FORWARDED = "X-Forwarded-For"
 _HEADERS = 64  # of at most 8 KiB each: a browser behind two proxies sends thirty
 _LINGERING_SECONDS = 2.0  # for a refused body to run dry, so that its sender sees the answer
 STOP_SECONDS = 5.0  # for requests in work, when the listener stops
-_NOWHERE = "unknown"  # the connection is over, so nobody reads the answer
+_NOWHERE = "unknown"  # the connection is over, so the answer is not read
 
 _Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 

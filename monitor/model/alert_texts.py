@@ -1,6 +1,6 @@
 """Texts of alerts: templates, such as ``{pipeline} runs {started_at:since}``, and their rendering.
 
-An alert keeps templates and facts; what they say is computed when somebody reads it, so that no
+An alert keeps templates and facts; what they say is computed when it is read, so that no
 duration is frozen in a text. A field is a name, with a form after it at most. Nothing can be
 reached through a field, so no template does harm or fails later.
 """
@@ -58,7 +58,7 @@ _MOST_EXACT = 2.0**53  # beyond, a float is not sure of its last digits
 class Rendering(Struct, frozen=True, kw_only=True, gc=False):
     """When texts are read, and when what they are about ended.
 
-    ``is_kept``: they stay where they are sent, and must be true whenever somebody reads them there;
+    ``is_kept``: they stay where they are sent, and must be true whenever they are read there;
     so instants stand in place of what goes on. ``at`` is when they were written then.
     """
 

@@ -37,7 +37,7 @@ class AlertState(StrEnum):
 
 
 class Acknowledgement(Struct, frozen=True, kw_only=True, gc=False):
-    """Somebody knows of an alert: no reminders of it go out any more, its end does."""
+    """People know of an alert: no reminders of it go out any more, its end does."""
 
     author: str
     comment: str
@@ -166,7 +166,7 @@ PipelineOfKind = tuple[str, RunKind, str]  # workspace, kind of run, id of flow 
 
 
 class OverwrittenTopics(Struct, frozen=True, kw_only=True):
-    """A retained topic of ours that somebody overwrites again after each repair."""
+    """A retained topic of ours that another client overwrites again after each repair."""
 
     since: datetime  # our clock
     topic: str

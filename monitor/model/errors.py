@@ -164,7 +164,7 @@ class BusUnavailableError(BusError):
 
 
 class BusLostError(BusUnavailableError):
-    """The store is gone, damaged, or written by somebody else; the daemon must end."""
+    """The store is gone, damaged, or written by another process; the daemon must end."""
 
 
 class BusLockedError(BusError):

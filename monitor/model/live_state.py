@@ -24,7 +24,7 @@ class Reachability(StrEnum):
 
 
 class ReachabilityStretch(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A time in which a workspace answered in one way; `Reachability.UNKNOWN`: nobody watched.
+    """A time in which a workspace answered in one way; `Reachability.UNKNOWN`: not watched.
 
     Instants are ours.
     """
@@ -190,7 +190,7 @@ class HistoryRead(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class UnreadableRun(Struct, frozen=True, kw_only=True, gc=False):
-    """A run of which every read fails. ``tried_at`` (ours): the last one."""
+    """A run whose reads all fail. ``tried_at`` (ours): the last one."""
 
     kind: RunKind
     id: str
@@ -253,7 +253,7 @@ class TokenStatus(Struct, frozen=True, kw_only=True, gc=False):
     """The refreshed tokens of a workspace. Instants are ours."""
 
     refreshed_at: datetime | None = None  # None: not yet
-    expires_at: datetime | None = None  # of the access token in use; None: nobody says
+    expires_at: datetime | None = None  # of the access token in use; None: not stated
     pair_expires_at: datetime | None = None  # of the refresh token, as configured
     trouble: TokenTrouble | None = None
 

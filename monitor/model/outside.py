@@ -110,7 +110,7 @@ def harmless(text: str, *, longest: int = LONGEST_NAME, has_lines: bool = False)
     and tabs of a text that ``has_lines``. What is cut ends in a mark and a hash of the whole, so
     that two texts with one beginning stay different.
     """
-    # Cut first: nobody waits for a megabyte to be searched.
+    # Cut first: searching a megabyte would take too long.
     shown = _HARMFUL.sub(lambda found: _escaped(found[0], has_lines=has_lines), text[: longest + 1])
     if len(shown) <= longest:
         return shown

@@ -113,7 +113,7 @@ def _implied(status: Status, at: datetime) -> RunEnd:
 def _unread(
     recipes: Iterable[PipelineHealth], own: Sequence[RunEnd], is_active: Callable[[str], bool]
 ) -> list[RunEnd]:
-    """Return an end for each flow run of which only job groups are known, in order.
+    """Return an end for each flow run that is known by its job groups alone, in order.
 
     Only those after the newest known flow run: older ones change nothing, and may be forgotten.
     """

@@ -349,7 +349,7 @@ class Delivery:
     ) -> None:
         """Store the position ``within`` so many seconds of each progress.
 
-        Half of them it waits for more progress, the other half for a commit of somebody else.
+        Half of them it waits for more progress, the other half for a commit of another caller.
         """
         while True:
             await has_progress.wait()

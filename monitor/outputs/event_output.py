@@ -92,7 +92,7 @@ class EventOutput(ABC):
         """One sentence for people: whether it works, or why not."""
 
     def overwritten(self) -> OverwrittenTopics | None:
-        """Return what of ours somebody else overwrites again and again."""
+        """Return our topics that another client overwrites again and again."""
         return None
 
     # --- its life ---

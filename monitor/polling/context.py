@@ -100,7 +100,7 @@ class PollContext:
         return seconds > 0 and turn(priority, ahead=ahead) <= seconds
 
     def first_at_once(self, poll: str, usual: Priority) -> Priority:
-        """Return for what the lists of a poll count: until it has succeeded nobody knows of it."""
+        """Return for what the lists of a poll count: until it has succeeded it is unknown."""
         status = self.live_state.polls.get((self.name, poll))
         is_first = status is None or status.last_success_at is None
         return Priority.CHANGES if is_first else usual

@@ -279,7 +279,7 @@ class LiveState:
         self.complete: dict[tuple[str, RunKind], datetime] = {}
         # By workspace, as of its last status that was stored.
         self.reachability: dict[str, tuple[ReachabilityStretch, ...]] = {}
-        # By workspace: when somebody watched it last, as far as that was to be stored (our clock).
+        # By workspace: when it was last watched, as far as that was to be stored (our clock).
         self.watched_until: dict[str, datetime] = {}
         self.names = PipelineDirectory()
         self.recipe_names: dict[tuple[str, str], str] = {}  # by workspace and recipe

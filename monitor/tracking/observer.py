@@ -190,7 +190,7 @@ class Observer:
         return [transition.outcome for transition in transitions]
 
     def begin(self, workspace: str, work: Callable[[], Awaitable[None]]) -> asyncio.Future[None]:
-        """Run work that ends in `observe_callbacks` when the turn has come. Nobody cancels it."""
+        """Run work that ends in `observe_callbacks` when the turn has come; never cancelled."""
         return self._serial_work.begin(workspace, work)
 
     async def observe_callbacks(

@@ -95,7 +95,7 @@ class PipelineHealthTracker:
     def busy(
         self, workspace: str, since: datetime, gone: FoundGone | None = None
     ) -> set[tuple[PipelineKind, str]]:
-        """Return the pipelines that run, or of which a run has moved since (workspace time).
+        """Return the pipelines that run, or with a run that has moved since (workspace time).
 
         Of what is in ``gone`` a run must have started after the time there.
         """
@@ -109,7 +109,7 @@ class PipelineHealthTracker:
         return moved | self._live_state.running_pipelines(workspace)
 
     def pipelines(self, workspace: str) -> set[tuple[PipelineKind, str]]:
-        """Return the pipelines of which anything is kept."""
+        """Return the pipelines with anything kept."""
         pipeline_health = self._live_state.pipeline_health.values()
         return {
             _pipeline_id(health.pipeline)

@@ -61,7 +61,7 @@ def with_status(stretches: Stretches, status: WorkspaceStatus) -> Stretches:
 
 
 def left_alone(stretches: Stretches, *, since: datetime | None = None) -> Stretches:
-    """Return the stretches before a time in which nobody watches, which `with_status` ends.
+    """Return the stretches before a time without watching, which `with_status` ends.
 
     ``since`` is when a status was last confirmed; None: as the stretches say.
     """
@@ -85,7 +85,7 @@ def is_alike(stretches: Stretches, others: Stretches) -> bool:
 def shown(
     stretches: Stretches, status: WorkspaceStatus, *, now: datetime, stale_after: timedelta
 ) -> Stretches:
-    """Return the last seven days without holes, what nobody watched included."""
+    """Return the last seven days without holes, unwatched ones included."""
     if not status.is_remembered:
         stretches = with_status(stretches, status)
     begin = now - _SHOWN

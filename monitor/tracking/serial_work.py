@@ -1,7 +1,7 @@
 """Work on what is known of a workspace, piece by piece, which no cancellation interrupts.
 
 In turns, because runs of one workspace share their pipelines' health. Each workspace at work has
-one task, which nobody cancels, so that what is committed is also learned: a caller that is
+one task, which is never cancelled, so that what is committed is also learned: a caller that is
 cancelled while its work is under way waits for its end, no longer than a commit may take. Work
 that has not begun by then is not done.
 """

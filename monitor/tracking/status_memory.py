@@ -40,8 +40,8 @@ _KEY = "last"
 # After a kill so much is forgotten: little beside the limit at which a state turns unknown.
 _STORE_SECONDS = 15.0
 _COMMIT_SECONDS = 10.0
-_LINGER_SECONDS = 2.0  # nobody waits for it
-# Past this between two attempts to store, the machine was asleep: nobody watched.
+_LINGER_SECONDS = 2.0  # no caller waits for it
+# Past this between two attempts to store, the machine was asleep: nothing was watched.
 _AWAKE_SECONDS = 120.0
 
 
@@ -198,7 +198,7 @@ class StatusMemory:
         if not is_alike(history, self._stored_history):
             entries.append(self._entry(REACHABILITY, history))
         details = _details(status)
-        if self._bus.shard and details != self._stored_details:  # nobody else reads a file
+        if self._bus.shard and details != self._stored_details:  # a file has no other reader
             entries.append(self._entry(DETAILS, details))
         try:
             await self._bus.commit(

@@ -1,7 +1,7 @@
 """The skew of workspaces' clocks against ours: by their answers, else by their stamps.
 
 Answers without ``Date`` show no time. Then the newest stamps do: they were written before they were
-read, so the workspace's clock shows no less. An end of which no time is reported is ordered by
+read, so the workspace's clock shows no less. An end without a reported time is ordered by
 that: after all that is known, and before all that follows. One run whose stamp is ahead of those of
 all others may be wrong, so the second newest counts; each is forgotten after an hour.
 

@@ -187,7 +187,7 @@ class WriteFailures(Struct, frozen=True, kw_only=True, gc=False):
     """Writes that the store has refused, from the first to the last of one stretch of trouble.
 
     ``is_over``: something was stored after the last of them. ``since`` is of our wall clock,
-    ``quiet_seconds`` since the last of them of a clock that nobody sets.
+    ``quiet_seconds`` since the last of them, by a clock that is never set.
     """
 
     since: datetime
@@ -200,7 +200,7 @@ class WriteFailures(Struct, frozen=True, kw_only=True, gc=False):
 class LostEnd(Struct, frozen=True, kw_only=True, gc=False):
     """The newest ``count`` events that a store had acknowledged are not in it any more.
 
-    None: perhaps some, because it goes on where that may be, and nobody knows how far it went.
+    None: perhaps some, because it goes on where that may be, unknown how far.
     """
 
     count: int | None

@@ -136,8 +136,8 @@ class EventBus(StoredShard, Protocol):
     ) -> tuple[Received, ...]:
         """Return once the change is durable, with an answer for each callback that arrived.
 
-        With ``linger_seconds`` a store may let it wait so long for a transaction that somebody
-        else causes; the time-out begins only then.
+        With ``linger_seconds`` a store may let it wait so long for a transaction that another
+        caller causes; the time-out begins only then.
 
         The same change again is a no-op. A callback that is a duplicate, as `receive` says, is not
         stored again; the rest of the change is stored.
@@ -184,11 +184,11 @@ class EventBus(StoredShard, Protocol):
         """Return once the consumer's step is durable. A position never moves back.
 
         With ``linger_seconds`` it causes no commit of its own for so long: it becomes durable
-        with the next one that somebody else causes. The time-out begins only then.
+        with the next one that another caller causes. The time-out begins only then.
         """
 
     async def probe(self, *, timeout_seconds: float) -> None:
-        """Return once something that nobody reads is durable.
+        """Return once a value that is never read is durable.
 
         It is so small that it may fit where nothing else does, so it never counts in
         `StoreStatus.write_failures`.

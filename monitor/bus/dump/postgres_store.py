@@ -253,7 +253,7 @@ async def open_target(
 
 
 async def _refuse_company(connection: Connection, address: PostgresAddress) -> None:
-    """Take the lock of the schema for the session; return where nobody runs on the store."""
+    """Take the lock of the schema for the session; return where no daemon runs on the store."""
     with bus_errors(str(address)):
         # The session of an import that has just ended may not have.
         await connection.execute(f"SET lock_timeout = '{_FREE_WITHIN_SECONDS}s'")

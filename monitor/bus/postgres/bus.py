@@ -1,7 +1,7 @@
 """`EventBus` of one shard in a store that daemons share.
 
 What the shard's holder knows of it is in memory (`LeasedShard`): the end of the log, the consumers,
-the callbacks that wait. Nobody else writes the shard, so reads go to the server only for what is
+the callbacks that wait. It has no other writer, so reads go to the server only for what is
 older. Callbacks alone are stored by other daemons too, and learned by `arrivals.py`.
 """
 

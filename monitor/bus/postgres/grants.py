@@ -120,7 +120,7 @@ class Grants:
         self._ending.pop(grant.lease.shard, None)
 
     def take_undelivered(self) -> list[Grant]:
-        """Return the grants of which the host has never learned, for their buses to be closed."""
+        """Return the grants that the host has never learned of, for their buses to be closed."""
         undelivered, self._undelivered = self._undelivered, []
         return undelivered
 

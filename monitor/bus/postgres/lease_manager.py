@@ -145,7 +145,7 @@ class LeaseManager:
                 lease.lose(reason)
             if not was_lost:
                 with contextlib.suppress(BusUnavailableError):  # a later cycle sees it unused
-                    # First others must not count on this daemon any more, or nobody claims it.
+                    # First others must not count on this daemon any more, or none claims it.
                     if lease.shard in self._given_up:
                         await self._publish()
                     await self._releases.release(lease.number, lease.epoch)

@@ -85,7 +85,7 @@ def receive(db: StoreConnection, arrivals: Sequence[InboxRow]) -> list[Received]
         taken.append(arrival)
         answers.append(Received.STORED)
     last = _INSERT.run(db, [arrival[:4] for arrival in taken])
-    # Nobody else writes, so the ids are the ones next to each other that end with the last.
+    # There is no other writer, so the ids are the ones next to each other that end with the last.
     for number, arrival in enumerate(taken, last - len(taken) + 1):
         db.news.callbacks.append(msgspec.structs.replace(arrival.callback, id=number))
     return answers

@@ -34,7 +34,7 @@ class StoreLock:
     hold a lock on nothing.
 
     Raises:
-        BusLockedError: somebody holds it; the message names the process.
+        BusLockedError: another process holds it; the message names the process.
         BusUnavailableError: the files cannot be made, or no store may be there.
     """
 
@@ -58,7 +58,7 @@ class StoreLock:
         """Own a connection until `release`.
 
         While it is open, the write-ahead log and its index are the same files, so that `verify`
-        can tell when somebody has deleted them.
+        can tell when they were deleted.
         """
         self._anchor = anchor
         self._store_bytes = self.store.stat().st_size
@@ -135,7 +135,7 @@ class StoreLock:
 
 
 def holder_of(store: Path) -> str | None:
-    """Return who holds the store, None where nobody does. Makes and changes nothing.
+    """Return who holds the store, None without a holder. Makes and changes nothing.
 
     Raises:
         BusUnavailableError: the lock file is there and may not be read.

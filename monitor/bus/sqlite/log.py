@@ -59,7 +59,7 @@ def append(db: StoreConnection, events: Iterable[EventRow]) -> None:
         for stored_id in codec.decode_texts(_STORED_IDS.fetch(db, (codec.encode(list(new)),))):
             del new[stored_id]
         last = _INSERT.run(db, [row[:3] for row in new.values()])
-    # Nobody else writes, so the places are the ones next to each other that end with the last.
+    # With a single writer the places are the ones next to each other that end with the last.
     for position, row in enumerate(new.values(), last - len(new) + 1):
         db.news.events.append(Recorded(position, row.event, db.log_epoch))
 

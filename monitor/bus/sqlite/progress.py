@@ -53,7 +53,7 @@ def advance(db: StoreConnection, step: Step, events: Sequence[log.EventRow]) -> 
     """Apply a step.
 
     Raises:
-        BusUnavailableError: nobody of that name has subscribed, or it was dropped since.
+        BusUnavailableError: no consumer of that name has subscribed, or it was dropped since.
     """
     moved = db.execute(
         "UPDATE consumer SET position = max(position, coalesce(?, position)) WHERE name = ?",

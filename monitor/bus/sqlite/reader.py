@@ -28,7 +28,7 @@ _STEPS_BETWEEN_CHECKS = 1_000_000
 
 
 class _Query(Generic[T]):
-    """One read that somebody waits for, until its caller gives up."""
+    """One read, until its caller gives up."""
 
     __slots__ = ("is_withdrawn", "read")
 

@@ -1,6 +1,6 @@
 """Reads a file as it is at one time, beside the daemon that holds it or without one.
 
-Changes nothing: without a write-ahead log nobody has the file open, and no side files are made,
+Changes nothing: without a write-ahead log no process has the file open, and no side files are made,
 which a daemon of another user could not open. With one, its changes belong to the store.
 """
 

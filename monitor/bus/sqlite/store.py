@@ -253,7 +253,7 @@ class SqliteBus:
             waiting = await self._reader.run(
                 partial(inbox.waiting, workspace=workspace, after=after, limit=limit)
             )
-        # Nobody else writes, so ids become visible in their order.
+        # There is no other writer, so ids become visible in their order.
         return Arrivals(callbacks=tuple(waiting), until=waiting[-1].id if waiting else after)
 
     async def subscribe(self, consumer: str, *, start: Start) -> int:

@@ -57,7 +57,7 @@ def schema_files(folder: Traversable) -> dict[int, str]:
 
 
 def _open_and_upgrade(path: Path, files: dict[int, str]) -> None:
-    # Read-only, so that somebody else's database is not even switched to another journal.
+    # Read-only, so that a foreign database is not even switched to another journal.
     with closing(connect_readonly(path)) as db:
         schema_of(db, path)
     db = connect(path)

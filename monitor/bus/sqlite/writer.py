@@ -48,7 +48,7 @@ _JOB_ERRORS = (
 
 
 class _Outcome(NamedTuple):
-    """How a transaction ended; neither news nor failure where nobody waited for it any more."""
+    """How a transaction ended; neither news nor failure where its caller has given up."""
 
     news: CommitNews | None = None
     failure: str | None = None
@@ -213,7 +213,7 @@ class StoreWriter:
 
     def _serve(self) -> None:
         """Take groups until there are no more, and report how each ended."""
-        # Once the loop is closed nobody waits for the report.
+        # Once the loop is closed the report has no receiver.
         with contextlib.suppress(RuntimeError):
             while (group := self._handed.get()) is not None:
                 outcome: _Outcome | BaseException
@@ -250,7 +250,7 @@ class StoreWriter:
         return _Outcome(news=news, has_stored=has_stored)
 
     def _begin(self, db: StoreConnection, group: WriteGroup) -> bool:
-        """Open a transaction, trying for as long as anybody waits for it; False if nobody does."""
+        """Open a transaction, trying for as long as a caller waits for it; False if none does."""
         while any(not job.is_withdrawn for job in group):
             try:
                 db.execute("BEGIN IMMEDIATE")

@@ -128,7 +128,7 @@ class RotatingFile:
         self._written_at = datetime.fromtimestamp(status.st_mtime, UTC)
 
     def _heal(self, file: int, size: int) -> None:
-        """Remove what a crash left of a last line; end one that is whole, or somebody else's."""
+        """Remove what a crash left of a last line; end one that is whole, or another writer's."""
         tail_bytes = min(size, PAYLOAD_BYTES_LIMIT + 1)
         tail = os.pread(file, tail_bytes, size - tail_bytes)
         if not tail or tail.endswith(b"\n"):
@@ -157,7 +157,7 @@ class RotatingFile:
 
     def _rotate(self) -> None:
         target = self._path.with_name(self._next_name())
-        # Reserved first, because a rename would overwrite what somebody else puts there.
+        # Reserved first, because a rename would overwrite what another program puts there.
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, _MODE))
         try:
             self._path.rename(target)

@@ -119,7 +119,7 @@ class Exposition:
 
     def _made(self, content_type: str, made: asyncio.Task[_Page]) -> None:
         self._making.pop(content_type, None)
-        # Everybody who waited may be gone; a failure that nobody took is not lost in silence.
+        # All who waited may be gone; then the failure is not lost in silence.
         if not made.cancelled() and (error := made.exception()) is not None:
             log.warning("metrics page failed", reason=repr(error))
 
@@ -176,7 +176,7 @@ def _statuses(snapshots: Iterable[MetricsSnapshot]) -> Iterator[StoreStatus]:
 class _Merged:
     """Registries with each family once, of all that have series of it, and without ``_created``.
 
-    Those double the page and help nobody.
+    Those double the page without use.
     """
 
     def __init__(self, registries: Iterable[CollectorRegistry]) -> None:

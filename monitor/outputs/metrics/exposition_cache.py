@@ -189,7 +189,7 @@ def texts_of(family_texts: Iterable[FamilyText]) -> Iterator[bytes]:
 
 
 class _Empty:
-    """Shows the library one family without samples, of which it writes the head."""
+    """Shows the library one family without samples, whose head it writes."""
 
     def __init__(self, shape: FamilyShape) -> None:
         self._shape = shape

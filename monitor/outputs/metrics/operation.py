@@ -15,7 +15,7 @@ from monitor.outputs.metrics.metrics_snapshot import MetricsSnapshot
 def operation_families(snapshot: MetricsSnapshot, page: ExpositionPage) -> Iterator[FamilyText]:
     """Yield what is known of polls, callbacks, alerts and consumers; the same families each time.
 
-    Those of which nothing is known have no series.
+    Those without anything known have no series.
     """
     yield _polls(snapshot, page.family_text(families.POLL_SUCCESS))
     yield from _callbacks(snapshot, page)

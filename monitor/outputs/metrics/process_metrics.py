@@ -41,7 +41,7 @@ class DaemonCollector:
             self._configuration = msgspec.structs.replace(self._configuration, is_newest=False)
 
     def describe(self) -> Iterator[Family]:
-        """Name all families, drawn or collected, so that nobody else can register the same."""
+        """Name all families, drawn or collected, so that no other can register the same."""
         return (shape.family() for shape in families.SHAPES)
 
     def collect(self) -> Iterator[Family]:

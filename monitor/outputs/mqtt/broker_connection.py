@@ -101,7 +101,7 @@ class Connection:
             log.info("bridge info not published", reason=str(exc))
 
     async def greet_again(self) -> None:
-        """Publish the bridge's own topics once more, after somebody has overwritten them."""
+        """Publish the bridge's own topics once more, after another client has overwritten them."""
         if self.link is not None:
             await self._greet(self.link)
 

@@ -14,9 +14,9 @@ from monitor.model.registries import made_once, process_registry
 
 log = structlog.get_logger()
 
-# Against somebody who writes without end, more often would only add to the noise.
+# Against a client that writes without end, more often would only add to the noise.
 _REPAIR_SECONDS = 60.0
-# One that was repaired and overwritten again within this time is written by somebody who goes on.
+# One that was repaired and overwritten again within this time is written by a client that goes on.
 _AGAIN_SECONDS = 600.0
 
 
@@ -32,7 +32,7 @@ class ForeignWrites:
         self._total = made_once(_total, process_registry(registry))
 
     def notice(self, topic: str) -> None:
-        """Somebody else has published on this topic of ours."""
+        """Another client has published on this topic of ours."""
         self._total.inc()
         if topic in self._overwritten:
             return
@@ -63,7 +63,7 @@ class ForeignWrites:
         return due
 
     def lasting(self) -> OverwrittenTopics | None:
-        """Return what somebody overwrites again and again; None ten minutes after the last time."""
+        """Return what others overwrite again and again; None ten minutes after the last time."""
         if self._clock.monotonic() - self._lasted_at >= _AGAIN_SECONDS:
             self._lasting = None
         return self._lasting

@@ -1,6 +1,6 @@
 """Everything that overrides or uses private members of aiomqtt and paho stands in this file.
 
-It was written for the versions in `WRITTEN_FOR`. On any other version a test fails until somebody
+It was written for the versions in `WRITTEN_FOR`. On any other version a test fails until someone
 has compared this file with the new sources and has set the version here.
 
 Why private members: aiomqtt hides the reason for which a connection ended, registers sockets with
@@ -131,7 +131,7 @@ class BrokerClient(aiomqtt.Client):
         self._on_foreign_message = on_message
         self._is_abandoned = False
         self._unsent: list[bytes] = []  # packets of this turn of the loop
-        self._received = b""  # and taken by nobody so far
+        self._received = b""  # and not taken so far
         self._has_ended = False  # nothing more will be received
 
     @property
@@ -219,7 +219,7 @@ class BrokerClient(aiomqtt.Client):
         userdata: Any,  # noqa: ARG002 - the signature is paho's
         sock: PahoSocket,
     ) -> None:
-        # Called in the thread that connects, which nobody can stop once the wait was given up.
+        # Called in the thread that connects, which cannot be stopped once the wait was given up.
         if self._is_abandoned:
             # By paho, on the loop: a socket that it believes to be open is watched and written to.
             self._loop.call_soon_threadsafe(self.drop_connection)
@@ -373,7 +373,7 @@ class BrokerClient(aiomqtt.Client):
             return
         super()._on_disconnect(client, userdata, flags, reason_code, properties)
         if self._disconnected.done() and not self._disconnected.cancelled():
-            # aiomqtt may replace this future, and asyncio would log what nobody retrieved.
+            # aiomqtt may replace this future, and asyncio would log the unread exception.
             self._disconnected.exception()
         self._on_end(_end_of(flags, reason_code))
 

@@ -21,7 +21,7 @@ from monitor.polling.context import PollContext
 ANSWERED = "answered"  # topic of the state entry
 _KEY = "operations"
 _NEEDED = frozenset(need for needs in NEEDS.values() for need in needs)
-# What nobody watches without the capability. The others cost details, names or inventory.
+# What is not watched without the capability. The others cost details, names or inventory.
 _UNWATCHED: Mapping[Capability, tuple[str, ...]] = {
     Capability.LIST_CHANGES: (RunKind.JOB_GROUP, RunKind.FLOW_RUN),
     Capability.FOLLOW_FLOW_RUNS: (RunKind.FLOW_RUN,),

@@ -212,7 +212,7 @@ class CapabilityDiscovery:
             missing=capabilities_of(Edition(status.edition or Edition.OPEN)) - capabilities
         )
         names = {known.capability for known in refused}
-        # Schedules that nobody shows any more are kept: a refusal is not their end.
+        # Schedules that are no longer shown are kept: a refusal is not their end.
         keeps_schedules = Capability.READ_SCHEDULES in capabilities | names
         status = context.live_state.update_workspace(
             context.name,

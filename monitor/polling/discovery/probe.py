@@ -135,7 +135,7 @@ def reads_of(capabilities: Iterable[Capability]) -> frozenset[str]:
 
 
 def _unknown(edition: Edition, offered: Mapping[Capability, bool] | None) -> frozenset[str]:
-    """Return the operations of the edition of which nobody knows that they are there."""
+    """Return the operations of the edition that are not proven to be there."""
     if offered is None:
         return frozenset()
     capabilities = capabilities_of(edition)

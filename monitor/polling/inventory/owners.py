@@ -49,7 +49,7 @@ class PipelineOwners:
                     return  # the next lists try it again
                 self._names[person_id] = _named_by_id(person_id)
                 if isinstance(error, NotAvailableError) and not self._reads_others:
-                    return  # perhaps it is shown nobody: the next lists try another one
+                    return  # perhaps the token may see none: the next lists try another one
             else:
                 self._names[person_id] = person.called
                 self._reads_others = True

@@ -1,4 +1,4 @@
-"""Names of recipes, of which lists of job groups show no more than the id."""
+"""Names of recipes; lists of job groups show no more than their ids."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class RecipeList:
         return True
 
     async def _unnamed(self) -> set[str]:
-        """Return the recipes that have run, and of which no name is known."""
+        """Return the recipes that have run and have no known name."""
         context = self._context
         return {
             health.recipe_id

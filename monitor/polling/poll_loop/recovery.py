@@ -27,7 +27,7 @@ _FIRST_SECONDS = 1.0
 # In a pause that the workspace has asked for.
 _FIRST_IN_PAUSE_SECONDS = 60.0
 _LONGEST_IN_PAUSE_SECONDS = 960.0
-# In turns, so that one that is broken by itself hides nobody's recovery.
+# In turns, so that one that is broken by itself does not hide a recovery.
 _READS = ("listJobLibrary", "listFlows", "getCurrentPerson", "listSchedules")
 _OF_EVERY_EDITION = "getOpenApiSpec"
 

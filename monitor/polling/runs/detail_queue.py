@@ -23,7 +23,7 @@ class DetailRequest:
 
     ``summary`` is set once they were read; ``is_impossible``: they never will be. A caller
     that no longer waits sets ``is_late``: then the reader observes what it reads. ``is_gathered``:
-    nobody has waited, so it may be read together with others.
+    no caller has waited, so it may be read together with others.
     """
 
     observation: Observation
@@ -36,7 +36,7 @@ class DetailRequest:
     is_gathered: bool = False
     attempts: int = 0
     is_done: bool = False
-    # Made when somebody waits: thousands of requests are queued for which nobody does.
+    # Made when a caller waits: thousands of requests are queued without one.
     _done: asyncio.Event | None = None
 
     async def wait(self) -> None:
@@ -57,7 +57,7 @@ class DetailQueue:
     """Bounded; a request for a job group that waits already is the same request.
 
     `take` hands out the requests one by one, the most valuable first; `take_gathered` those for
-    which nobody waits, all at once.
+    which no caller waits, all at once.
     """
 
     def __init__(self, clock: Clock, *, bound: int) -> None:
@@ -67,7 +67,7 @@ class DetailQueue:
         self._ready: list[tuple[int, int, DetailRequest]] = []
         self._ready_failures = 0
         self._delayed: list[tuple[float, int, DetailRequest]] = []
-        # Those that nobody waits for; failures come first.
+        # Those without a waiting caller; failures come first.
         self._gathered_failures: dict[RunKey, DetailRequest] = {}
         self._gathered_others: dict[RunKey, DetailRequest] = {}
         self._number = count()
@@ -147,7 +147,7 @@ class DetailQueue:
             )
 
     async def take_gathered(self, limit: int) -> list[DetailRequest]:
-        """Return those that nobody waits for, failures first, waiting for at least one of them.
+        """Return those without a caller, failures first, waiting for at least one of them.
 
         A cancelled call leaves every request in the queue.
         """
@@ -157,7 +157,7 @@ class DetailQueue:
                 self._has_gathered.wait(),
                 clock=self._clock,
                 seconds=_LONGEST_SLEEP_SECONDS,
-                name="waiting for ends that nobody waits for",
+                name="wait for ends without a caller",
             )
         self._has_failure.clear()
         in_order = chain(self._gathered_failures.values(), self._gathered_others.values())
@@ -167,7 +167,7 @@ class DetailQueue:
         return requests
 
     async def gather(self, seconds: float) -> None:
-        """Let requests that nobody waits for add up for so long; a failure ends it."""
+        """Let requests without a caller add up for so long; a failure ends it."""
         await happens_within(
             self._has_failure.wait(), clock=self._clock, seconds=seconds, name="gathering ends"
         )

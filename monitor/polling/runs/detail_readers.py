@@ -1,6 +1,6 @@
-"""The tasks that read the job records of ended job groups and observe what nobody waits for.
+"""The tasks that read the job records of ended job groups and observe what no caller waits for.
 
-Records that somebody waits for, and few, are read by their ids; many together, see `JobRecords`.
+Records that a caller waits for, and few, are read by their ids; many together, see `JobRecords`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class DetailReaders:
         request.is_final = request.summary.are_over or request.attempts >= _READS_OF_UNFINISHED
 
     async def _read_gathered_on(self) -> None:
-        """Read together what nobody waits for; the more of it there is, the more is gathered."""
+        """Read together what no caller waits for; the more of it there is, the more is gathered."""
         while True:
             requests = await self._queue.take_gathered(_GATHERED_AT_MOST)
             await self._context.until_answering()

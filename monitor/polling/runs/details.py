@@ -142,7 +142,7 @@ class Details:
         )
 
     def complete_later(self, observations: Iterable[Observation]) -> None:
-        """Queue the ends among these whose records nobody waits for, as far as memory knows them.
+        """Queue the ends whose records no caller waits for, as far as memory knows them.
 
         Hand in those whose observation has changed something: others cost a read again.
         """
@@ -160,7 +160,7 @@ class Details:
     def request(
         self, observations: Iterable[Observation], known: Mapping[RunKey, RunState]
     ) -> None:
-        """Queue the ends among these whose records nobody waits for.
+        """Queue the ends among these whose records no caller waits for.
 
         ``known`` is what was known of the ended runs before these were observed.
         """

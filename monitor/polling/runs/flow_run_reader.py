@@ -83,7 +83,7 @@ class FlowRunReader:
         )
 
     async def _needs_record(self, key: RunKey) -> bool:
-        """True where nothing that is known shows what started it, of which flow, and when."""
+        """True where nothing that is known shows what started it, its flow, and when."""
         state = (await self._context.observer.known((key,))).get(key)
         # One that is not known yet has its parts' origin: see `with_origin`.
         known = await self._context.bus.children(key) if state is None else [state]

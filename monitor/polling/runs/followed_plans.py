@@ -180,7 +180,7 @@ class FollowedPlans:
             self._parts.pop(key, None)
 
     def around(self, part: UnlinkedPart | None) -> list[str]:
-        """Return the plans of which a run may have started this part."""
+        """Return the plans whose runs may have started this part."""
         if part is None:
             return []
         plan_ids = [] if part.flow_id is None else self._by_flow.get(part.flow_id, [])

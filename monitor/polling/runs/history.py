@@ -77,7 +77,7 @@ class History:
             old.left_out = self._not_found = left_out
 
     async def _resume_flow_runs(self) -> None:
-        """Let old flow runs be read of which only the job groups were."""
+        """Let old flow runs be read that are known by their job groups alone."""
         runs = await self._context.bus.recent_runs(
             workspace=self._context.name, kind=RunKind.JOB_GROUP, limit=_RESUMED_RUNS
         )

@@ -69,7 +69,7 @@ class OldFailures:
         return _BUSY_SECONDS if self._is_busy else self._context.settings.reconcile_seconds
 
     async def poll(self) -> bool:
-        """Read the newest ones of which the reason is not known; False where there are none.
+        """Read the newest ones whose reason is not known; False where there are none.
 
         Raises:
             MonitorError: one cannot be read now; those before it are.

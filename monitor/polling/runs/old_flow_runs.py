@@ -61,7 +61,7 @@ class OldFlowRuns:
             self._read_flows.add(run.flow_id)
 
     def newest_of_flows(self) -> frozenset[str]:
-        """Return the newest unread flow run of each flow of which none was read."""
+        """Return the newest unread flow run of each flow without one that was read."""
         newest: dict[str | None, tuple[datetime, str]] = {}
         for flow_run_id, run in self._unread.items():
             place = run.created_at, flow_run_id
@@ -85,7 +85,7 @@ class OldFlowRuns:
         return chosen[: _NEWEST_AT_ONCE if newest else _OTHERS_AT_ONCE]
 
     def priority_of(self, flow_run_id: str) -> Priority:
-        """Return for what a read of it counts: until the newest is known, nobody knows its flow."""
+        """Return for what a read of it counts: until the newest is known, its flow is unknown."""
         is_needed = flow_run_id in self.newest_of_flows()
         return Priority.ENDS if is_needed else Priority.INVENTORY
 

@@ -50,7 +50,7 @@ ReadJobGroups = Callable[[Sequence[str]], Awaitable[None]]
 
 @dataclass(slots=True)
 class _OpenEnd:
-    """An observed end of which more may become known. Monotonic."""
+    """An observed end that may become better known. Monotonic."""
 
     since: float
     due_at: float
@@ -83,7 +83,7 @@ class Reasons:
         )
 
     async def load(self) -> None:
-        """Resume the ends of the last day of which not all is known."""
+        """Resume the incompletely known ends of the last day."""
         for kind in _KINDS:
             runs = await self._context.bus.recent_runs(
                 workspace=self._context.name, kind=kind, limit=_PICKED_UP_RUNS
@@ -163,7 +163,7 @@ class Reasons:
         self.wake.set()
 
     def doubt_ends_around(self, observed: Iterable[tuple[Observation, ObservationOutcome]]) -> None:
-        """Look again at the ends of plan runs of which a part ended, or otherwise than before."""
+        """Look again at the ends of plan runs with a part that ended, or otherwise than before."""
         for part, outcome in observed:
             plan_run = part.parents.plan_run
             is_news = outcome is ObservationOutcome.CHANGED and has_ended(part.native_status)

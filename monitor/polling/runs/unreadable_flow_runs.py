@@ -17,7 +17,7 @@ _NAMED_AT_MOST = 20
 
 
 class UnreadableFlowRuns:
-    """Counts failed reads, and shows in live state of which flow runs all have failed."""
+    """Counts failed reads, and shows in live state the flow runs whose reads all failed."""
 
     def __init__(self, context: PollContext) -> None:
         self._context = context

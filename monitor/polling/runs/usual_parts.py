@@ -25,7 +25,7 @@ EarlierRun = tuple[datetime, frozenset[str]]
 
 
 class UsualParts:
-    """Remembers of which recipes the newest complete runs of each flow consisted."""
+    """Remembers the recipes of the newest complete runs of each flow."""
 
     def __init__(self) -> None:
         # When each began, and of what: reads of old runs and of derived ends come in any order.
@@ -95,7 +95,7 @@ def are_complete(parts: Sequence[RunState]) -> bool:
 def summed_up(parts: Sequence[RunState]) -> Status | None:
     """Return the end that the parts come to: one failure fails the whole, else one cancel does.
 
-    None where there is no part, or one of which the workspace reports no end.
+    None where there is no part, or one without an end that the workspace reports.
     """
     if not parts or any(part.unconfirmed_end is not None for part in parts):
         return None

@@ -36,7 +36,7 @@ _PLACE = (
     " WHERE relnamespace = to_regnamespace(quote_ident(current_schema())) AND (relname, attname)"
     " IN (('store', 'application'), ('schema_version', 'works_with'))) AS is_store"
 )
-# What an extension has made (a view of statistics, say) is nobody's table.
+# What an extension has made (a view of statistics, say) is not counted as a table of others.
 _TABLES = (
     "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
     " AND relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT EXISTS (SELECT FROM pg_depend"

@@ -87,7 +87,7 @@ class LeaseView:
         return ReleaseUnused(lease=lease) if is_ours else None
 
     def successor(self, shard: str) -> str | None:
-        """Return the daemon that is to have a shard that this one holds; None: this one, or nobody.
+        """Return the daemon that is to have a shard that this one holds; None: this one, or none.
 
         Only a daemon that has the same digest: while the holder lives, no other configuration of
         the shard takes its place.

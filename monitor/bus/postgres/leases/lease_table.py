@@ -60,7 +60,7 @@ _DECLARE_GONE = (
     "UPDATE daemon SET is_gone = true"
     " WHERE id = $1 AND incarnation = $2 AND renewed_at = $3 AND NOT is_gone RETURNING true"
 )
-# Those that nobody alive holds, and those of which row and daemon disagree: mostly none.
+# Those without a holder that is alive, and those whose row and daemon disagree: mostly none.
 _OPEN = (
     "SELECT number, name, holder, incarnation, epoch, digest FROM shard"
     " WHERE number = ANY($3) AND (holder IS NULL OR NOT EXISTS (SELECT FROM"
@@ -137,7 +137,7 @@ class Namesake(NamedTuple):
 
 
 class Neighbour(NamedTuple):
-    """A daemon that nobody has declared gone yet, with its newest renewal."""
+    """A daemon that is not declared gone yet, with its newest renewal."""
 
     daemon: LivingDaemon
     version: int  # of its digests
@@ -169,7 +169,7 @@ async def namesake(connection: Connection, daemon_id: str) -> Namesake | None:
 
 
 async def renew(connection: Connection, myself: Myself) -> bool:
-    """Return False where somebody has declared this daemon gone."""
+    """Return False where another daemon has declared this one gone."""
     return bool(await connection.fetchval(_RENEW, myself.id, myself.incarnation))
 
 

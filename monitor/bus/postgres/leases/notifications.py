@@ -140,7 +140,7 @@ class Notifications:
 
     async def _listen(self, connection: Connection) -> None:
         await connection.add_listener(CHANNEL, self._on_notification)
-        # What was notified while nobody listened.
+        # What was notified before this connection listened.
         self._on_notice(Notice.LEASES)
         self._poll_at = self._clock.monotonic()
         while True:

@@ -46,7 +46,7 @@ def _boot_and_namespace() -> str:
 
 
 def _started(number: int) -> str | None:
-    """Return when the process started; "" where it has ended and nobody has noticed yet."""
+    """Return when the process started; "" where it has ended unnoticed."""
     try:
         fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -24,11 +24,11 @@ class ShardReleases:
         self._turn = asyncio.Lock()
 
     async def release(self, number: int, epoch: int) -> None:
-        """Return once the row names nobody, or is not this daemon's any more.
+        """Return once the row names no holder, or is not this daemon's any more.
 
         Raises:
             BusUnavailableError: the server did not answer. Where it was asked for several, only
-                one caller learns that; the next cycle finds what is held and hosted by nobody.
+                one caller learns that; the next cycle finds what is held and not hosted.
         """
         self._waiting[number] = epoch
         async with self._turn:

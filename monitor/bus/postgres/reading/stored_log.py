@@ -17,7 +17,7 @@ from monitor.bus.postgres.leases.notifications import ClusterNews
 from monitor.model.slices import in_slices
 
 _POSITIONS = "SELECT number, name, newest_position FROM shard"
-# The first events by time, of which the first in the log is sought: stamps are hardly out of order.
+# The first events by time, among which the first in the log is sought: stamps are nearly in order.
 _SINCE = (
     "SELECT name, newest_position, (SELECT min(position) FROM (SELECT position FROM event"
     " WHERE event.shard = shard.number AND recorded_at >= $1"

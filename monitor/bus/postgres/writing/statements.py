@@ -153,7 +153,7 @@ def unfenced_arrivals() -> str:
 
 
 def columns_of(rows: Sequence[Sequence[object]]) -> list[Sequence[object]]:
-    """Return rows, of which there is at least one, as arrays of their columns."""
+    """Return rows, at least one, as arrays of their columns."""
     return list(zip(*rows, strict=True))
 
 

@@ -225,7 +225,7 @@ class ReceiveForeign:
 
 
 class Probe:
-    """Stores something that nobody reads."""
+    """Stores a value that is never read."""
 
     def __init__(self, daemon_id: str) -> None:
         self.shards: Collection[LeasedShard] = ()

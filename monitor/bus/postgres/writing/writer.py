@@ -158,7 +158,7 @@ class PostgresWriter:
         return await self._write(job, timeout_seconds)
 
     async def probe(self, *, timeout_seconds: float) -> None:
-        """Return once something that nobody reads is durable."""
+        """Return once a value that is never read is durable."""
         await self._write(WriteJob(PROBE, None, is_probe=True), timeout_seconds)
 
     async def run(
@@ -275,7 +275,7 @@ class PostgresWriter:
             self._jobs.unclaim(claimed)
 
     def _claim(self, jobs: WriteGroup) -> WriteGroup:
-        """Return the jobs that somebody waits for, of a shard that is still held."""
+        """Return the jobs with a caller that waits, of a shard that is still held."""
         claimed = [job for job in self._jobs.claim(jobs) if not job.answer.done()]
         for job in claimed:
             if is_lost(job):
@@ -382,7 +382,7 @@ class PostgresWriter:
             self._on_foreign(row.shard)
 
     def _refuse(self, jobs: WriteGroup, cause: Exception) -> None:
-        """Fail jobs of which nothing was kept."""
+        """Fail jobs without any effect."""
         for job in jobs:
             job.error = BusUnavailableError(f"the store did not take it: {reason_of(cause)}")
             job.error.__cause__ = cause

@@ -69,7 +69,7 @@ def test_a_line_is_json_without_a_terminal() -> None:
 
 
 def test_a_line_is_readable_on_a_terminal() -> None:
-    """On a terminal an event is a sentence with its values behind it."""
+    """On a terminal an event is a sentence with its values after it."""
     stream = set_up(stream=Terminal())
     structlog.get_logger().warning("poll failed", workspace="marketing")
     assert "poll failed" in stream.getvalue()

@@ -1,4 +1,4 @@
-"""An engine over a real store that is killed and started anew, with a workspace whose runs end."""
+"""An engine over a real store that is killed and started again, with a workspace whose runs end."""
 
 from __future__ import annotations
 

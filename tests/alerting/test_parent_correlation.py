@@ -165,7 +165,7 @@ async def test_a_link_that_never_comes_is_not_waited_for_for_ever(tmp_path: Path
 
 
 async def test_a_failure_that_waits_is_handled_before_the_next_success(tmp_path: Path) -> None:
-    """The plan fails and soon succeeds again: nothing that fired late stays on for ever."""
+    """The plan fails and soon succeeds again: nothing that fired late stays on forever."""
     async with engine_scene(tmp_path) as scene:
         first = Family(scene)
         await first.child_ends()

@@ -112,7 +112,7 @@ def test_every_recipe_has_to_succeed_again() -> None:
 
 
 def test_a_failure_without_recipe_is_ended_by_any() -> None:
-    """A failure without recipe may have been of any, and must not stay for ever."""
+    """A failure without recipe may have been of any, and must not stay forever."""
     story = Story(RUN_FAILED)
     story.end(1, BAD)
     assert isinstance(story.end(2, OK, recipe="a"), Ok)

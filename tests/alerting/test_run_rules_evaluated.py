@@ -39,7 +39,7 @@ async def test_a_late_error_is_shown_and_not_published_again(tmp_path: Path) -> 
 
 
 async def test_a_stuck_run_fires_once_over_a_restart(tmp_path: Path) -> None:
-    """The next life knows it by the store: it publishes nothing anew, and then the end."""
+    """The next life knows it by the store: it publishes nothing again, and then the end."""
     async with on_stage(tmp_path, STUCK) as stage:
         await stage.evaluate(60, working(1, read=60, beat=50))
         assert len(await stage.evaluate(1_000, working(1, read=1_000, beat=50))) == 1

@@ -275,7 +275,7 @@ def test_another_expression_begins_anew() -> None:
 
 
 def test_an_alert_whose_memory_is_gone_is_over() -> None:
-    """Another expression, or a memory that cannot be decoded: else it would fire for ever."""
+    """Another expression, or a memory that cannot be decoded: else it would fire forever."""
     story = Story(expect="0 30 * * * ?")
     story.evaluate(at("10:45"))
     story.rule = msgspec.structs.replace(story.rule, expect="0 50 * * * ?")

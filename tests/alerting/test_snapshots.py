@@ -75,7 +75,7 @@ async def test_of_two_rules_that_await_one_flow_the_nearer_start_is_shown() -> N
 
 
 async def test_a_removed_rule_awaits_nothing() -> None:
-    """What it awaited goes with it, or a time that is over would be shown for ever."""
+    """What it awaited goes with it, or a time that is over would be shown forever."""
     shown = Shown("schedule_missed")
     await shown.remember("schedule_missed", 1)
     shown.keep_rules(())

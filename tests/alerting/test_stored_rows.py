@@ -65,7 +65,7 @@ def test_what_is_decoded_can_be_used(pairs: list[tuple[float, int]]) -> None:
 async def test_a_row_that_is_added_to_is_what_is_learned(
     counts: list[int], restarts: set[int]
 ) -> None:
-    """However many successes are stored at once, and wherever the process starts anew."""
+    """However many successes are stored at once, and wherever the process starts again."""
     tables, stored = Tables(), dict[str, bytes | None]()
     learned: Learned | None = None
     number = 0

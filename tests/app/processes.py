@@ -97,7 +97,7 @@ class Settings:
         self.write(*workspaces)
 
     def write(self, *workspaces: Watched) -> None:
-        """Write the file anew, for other workspaces."""
+        """Write the file again, for other workspaces."""
         parts = [self._workspace(workspace) for workspace in workspaces]
         if self._broker_url is not None:
             parts.append(

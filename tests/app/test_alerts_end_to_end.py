@@ -52,7 +52,7 @@ def test_every_rule_has_its_scene() -> None:
 
 
 async def test_a_failure_is_reported_once_over_restarts(tmp_path: Path) -> None:
-    """With no rule configured: a failure fires, the daemon starts anew, a success resolves it."""
+    """With no rule configured: a failure fires, the daemon starts again, a success resolves it."""
     clock = FastClock()
     workspace = stage.sandbox(clock=clock)
     async with (

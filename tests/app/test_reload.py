@@ -224,7 +224,7 @@ async def test_a_reload_is_done_whole_or_not_at_all(tmp_path: Path, *, stays_awa
 
 
 async def test_another_name_of_the_daemon_reaches_what_is_named_by_it(tmp_path: Path) -> None:
-    """Webhook tasks carry the name, so each workspace is followed anew under the new one."""
+    """Webhook tasks carry the name, so each workspace is followed again under the new one."""
     settings = stage.configuration(
         tmp_path, stage.unreachable("here"), broker_url="mqtt://127.0.0.1:9"
     )

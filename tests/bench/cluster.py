@@ -62,7 +62,7 @@ class Sizes(Struct, frozen=True, kw_only=True):
     seconds: float = 10.0  # in which callbacks come, in each repetition and for each way
     per_second: float = 24.0  # callbacks of each workspace
     connections: int = 12  # of each workspace
-    rest_seconds: float = 1.0  # behind the last callback, for consumers to read
+    rest_seconds: float = 1.0  # after the last callback, for consumers to read
     idle_seconds: float = 10.0
     kills: int = 8
     lease_seconds: float = 9.0

@@ -3,7 +3,7 @@
 One daemon as it is installed, with 300 pipelines. The other side is a process that serves the very
 answers of the daemon from memory: page, scripts and styles, with the same headers. A browser with
 an empty cache loads both in turns; compared is the time to its first paint of content. The daemon
-keeps a rendering until something has changed, for 10 s at most: the load after that renders anew.
+keeps a rendering until something has changed, for 10 s at most: the load after that renders again.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from tests.bench.viewers import Watched, viewing
 
 TITLE = "Callbacks beside people who keep the page open"
 _FIRST_ID = 1_000_000
-_REST_SECONDS = 0.5  # what is left to do behind the last callback belongs to the callbacks
+_REST_SECONDS = 0.5  # what is left to do after the last callback belongs to the callbacks
 
 
 class Sizes(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """A workspace in which job groups run and nothing changes, as a process.
 
 ``python -m tests.bench.quiet_workspace FIRST RUNNING FLOWS ENDED ENDED_FLOWS`` shows so many
-running job groups of so many flows, and behind them so many that have ended, all written an hour
+running job groups of so many flows, and after them so many that have ended, all written an hour
 ago: the daemon finds them in its initial poll and no poll shows them again, so that what is
 measured is the way of the callbacks. Job records are there for each that runs.
 """

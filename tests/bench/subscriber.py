@@ -62,7 +62,7 @@ TITLE = "Callback to MQTT subscriber"
 _FIRST_ID = 1_000_000
 _RUNS_OF_A_FLOW = 4
 _LEAST_FLOWS, _MOST_FLOWS = 50, 10_000
-_REST_SECONDS = 0.3  # what is left to do behind the last message belongs to the callbacks
+_REST_SECONDS = 0.3  # what is left to do after the last message belongs to the callbacks
 
 
 class Sizes(Struct, frozen=True, kw_only=True):

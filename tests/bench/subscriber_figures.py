@@ -62,7 +62,7 @@ Rounds = dict[Pace, dict[str, list[Round]]]
 
 
 def figures_of(rounds: Rounds) -> list[Figure]:
-    """Return each side's figures at each pace, and behind them ours over the others'."""
+    """Return each side's figures at each pace, and after them ours over the others'."""
     return [
         figure
         for pace, sides in rounds.items()

@@ -86,7 +86,7 @@ async def test_a_reader_without_a_subscription_reads_the_same_log(bus: EventBus)
 
 
 async def test_a_position_is_found_by_time(bus: EventBus) -> None:
-    """The position lies in front of the first event recorded at or after the given time."""
+    """The position lies before the first event recorded at or after the given time."""
     for number in (1, 2, 3):
         change = events(number, recorded_at=at(10 * number))
         await bus.commit(change, timeout_seconds=SOON)
@@ -246,7 +246,7 @@ async def test_the_status_shows_each_consumers_backlog(bus: EventBus) -> None:
 
 
 async def test_the_status_of_an_empty_store_is_empty(bus: EventBus) -> None:
-    """Before the first event the oldest position is the one behind the newest."""
+    """Before the first event the oldest position is the one after the newest."""
     status = await bus.status()
 
     assert (status.oldest_position, status.newest_position) == (1, 0)

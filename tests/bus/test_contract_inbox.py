@@ -115,7 +115,7 @@ async def test_processing_makes_room(bus: EventBus) -> None:
 
 
 async def test_the_inbox_is_read_in_order_of_arrival(bus: EventBus) -> None:
-    """Waiting callbacks come oldest first, from behind an id, up to a limit."""
+    """Waiting callbacks come oldest first, from after an id, up to a limit."""
     for number in (5, 3, 9, 1):
         await receive(bus, callback(number))
     first = await bus.inbox("marketing", limit=2)

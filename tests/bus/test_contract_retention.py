@@ -120,7 +120,7 @@ async def test_concurrent_readers_count_a_loss_once(bus: EventBus) -> None:
 
 
 async def test_a_reader_without_a_subscription_counts_no_loss(bus: EventBus) -> None:
-    """Reading events from behind a gap, under no or an unknown name, changes nothing."""
+    """Reading events from after a gap, under no or an unknown name, changes nothing."""
     await fill(bus, 6)
     await bus.subscribe("slow", start=Start.OLDEST)
     await bus.prune(CUT_TO_TWO, now=NOW)
@@ -132,7 +132,7 @@ async def test_a_reader_without_a_subscription_counts_no_loss(bus: EventBus) -> 
 
 
 async def test_a_new_consumer_has_lost_nothing(bus: EventBus) -> None:
-    """A new consumer at the oldest event begins behind the removed events."""
+    """A new consumer at the oldest event begins after the removed events."""
     await fill(bus, 6)
     await bus.prune(KEEP_TWO, now=NOW)
     start = await bus.subscribe("new", start=Start.OLDEST)

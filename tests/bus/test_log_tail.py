@@ -76,7 +76,7 @@ async def test_a_cut_log_is_read_from_the_file(tmp_path: Path) -> None:
 
 
 async def test_memory_holds_the_newest_only() -> None:
-    """A reader behind the events in memory reads from the file."""
+    """A reader after the events in memory reads from the file."""
     end = LogTail(7)
     stored = 2 * log_tail.EVENTS_KEPT + 1
     end.append([Recorded(7 + number, event(number)) for number in range(1, stored + 1)])

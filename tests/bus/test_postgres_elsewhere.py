@@ -51,7 +51,7 @@ def instructions(host: StoreHost, shard: str) -> ShardInstructions:
 
 
 async def test_the_logs_of_all_shards_are_read_as_one(cluster: StoreCluster) -> None:
-    """In the order of their recording, behind any positions, whoever holds the shards."""
+    """In the order of their recording, after any positions, whoever holds the shards."""
     north, south = await two(cluster)
     for number in range(60):
         host, name = (north, OF_NORTH) if number % 3 else (south, OF_SOUTH)

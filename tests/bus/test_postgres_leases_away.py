@@ -11,7 +11,7 @@ from tests.postgres_server import PostgresServer
 
 
 async def test_a_server_that_goes_and_comes_back_costs_the_shards_only_past_the_deadline() -> None:
-    """A short absence changes nothing; a long one ends all, and the same daemon begins anew."""
+    """A short absence changes nothing; a long one ends all, and the same daemon begins again."""
     async with PostgresServer() as server:
         (await prepare_database(server.url())).terminate()
         north = Member(server.url(), "north")

@@ -45,7 +45,7 @@ async def test_a_set_clock_of_the_database_moves_no_takeover(
 
 
 async def test_daemons_that_have_left_are_forgotten(cluster: LeaseCluster) -> None:
-    """A name may be given anew for each process: what one daemon knows of others does not grow."""
+    """A name may be given again for each process: what one daemon knows of others does not grow."""
     north = await cluster.join("north")
     for number in range(3):
         other = await cluster.join(f"pod-{number}")

@@ -78,7 +78,7 @@ def test_of_daemons_with_one_view_at_most_one_claims(
 def test_a_shard_of_a_living_daemon_is_not_claimed(
     daemons: list[LivingDaemon], lease: ShardLease
 ) -> None:
-    """Only the holder itself may claim a shard whose holder is alive: to begin it anew."""
+    """Only the holder itself may claim a shard whose holder is alive: to begin it again."""
     living = {(daemon.id, daemon.incarnation) for daemon in daemons}
     for me in daemons:
         of_another = (lease.holder, lease.incarnation) in living and lease.holder != me.id

@@ -154,7 +154,7 @@ async def test_who_shows_other_shards_learns_of_their_changes(database: str) -> 
 
 
 async def test_what_changes_during_a_read_wakes_whoever_reads() -> None:
-    """The news are taken before the read; what comes behind that needs no further one."""
+    """The news are taken before the read; what comes after that needs no further one."""
     news = ClusterNews()
     before = news.next
     news.learn((1,))

@@ -247,7 +247,7 @@ async def test_a_processed_callback_is_a_duplicate_everywhere(
 
 
 async def test_a_callback_whose_id_is_lower_may_come_later(daemon: TestDaemon) -> None:
-    """Of two transactions the one with the lower id commits last: it is read behind the other."""
+    """Of two transactions the one with the lower id commits last: it is read after the other."""
     bus = await daemon.open()
     first, second = await connect(daemon.url), await connect(daemon.url)
     opened = first.transaction()

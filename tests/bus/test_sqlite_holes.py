@@ -80,7 +80,7 @@ WRITTEN = [go_back, skip, append]
 async def test_a_consumer_that_meets_a_hole_ends_the_store(
     tmp_path: Path, make_hole: Callable[[Path], None]
 ) -> None:
-    """It gets neither nothing, for which it would ask again at once, nor what stands behind."""
+    """It gets neither nothing, for which it would ask again at once, nor what stands after."""
     bus = await store_in_use(tmp_path / "state.db")
     make_hole(tmp_path / "state.db")
     for ask in (

@@ -24,7 +24,7 @@ class Judged:
         self._began = self.clock.now()
 
     def restart(self) -> None:
-        """Go on from what was judged last, in a process whose monotonic clock begins anew."""
+        """Go on from what was judged last, in a process whose monotonic clock begins again."""
         assert self.before is not None
         began = self.clock.monotonic()
         self.time = TrustedTime(lambda: self.clock.monotonic() - began)

@@ -1,4 +1,4 @@
-"""Stored callbacks become events only when their runs are known, and none stays for ever."""
+"""Stored callbacks become events only when their runs are known, and none stays forever."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ async def test_a_slow_answer_about_one_run_delays_no_other(
 async def test_a_run_that_never_becomes_known_is_given_up_too(
     reader: InboxReader, bus: SqliteBus, clock: ManualClock, workspace: Workspace
 ) -> None:
-    """A run that exists and that nobody can observe does not keep its callback for ever."""
+    """A run that exists and that nobody can observe does not keep its callback forever."""
     workspace.exists = True
     await arrive(bus, clock, 9)
     await reader.take_all()

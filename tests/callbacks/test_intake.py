@@ -332,7 +332,7 @@ async def test_closing_finishes_what_has_arrived(scene: Scene) -> None:
 
 
 async def test_in_the_inbox_too_only_failures_wait(scene: Scene) -> None:
-    """A success behind a failure is emitted while that waits for its reason, in order per run."""
+    """A success after a failure is emitted while that waits for its reason, in order per run."""
     await scene.poll(1, 2)
     scene.follower.may_complete.clear()
     for number, word in ((1, "Failed"), (2, "Complete"), (1, "Complete")):

@@ -249,7 +249,7 @@ def test_a_variable_names_the_file(
 
 
 def test_secrets_come_from_files_variables_and_credentials(folder: Path) -> None:
-    """A relative path begins at the file's folder; a line end behind the secret is dropped."""
+    """A relative path begins at the file's folder; a line end after the secret is dropped."""
     (folder / "credentials").mkdir()
     (folder / "credentials" / "dataprep").write_text("from-systemd")
     environment = {"TOKEN": "from-env", "CREDENTIALS_DIRECTORY": str(folder / "credentials")}

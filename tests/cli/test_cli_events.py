@@ -116,7 +116,7 @@ async def test_events_are_filtered(
 
 
 async def test_what_fits_is_searched_beyond_the_last_page(client: DaemonClientScene) -> None:
-    """The newest event of a rare type is found behind a thousand others."""
+    """The newest event of a rare type is found after a thousand others."""
     rare = client.site.run("rare", Status.FAILED)
     await _record(client, rare, EventType.RUN_FAILED, ENDED)
     runs = [client.site.run(str(number), Status.SUCCEEDED) for number in range(1_100)]

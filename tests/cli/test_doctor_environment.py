@@ -233,7 +233,7 @@ async def test_a_token_in_the_clear_is_a_warning(tmp_path: Path) -> None:
 
 
 async def test_a_check_that_hangs_ends_and_reports_so() -> None:
-    """Nothing that a check waits for holds up the others for ever."""
+    """Nothing that a check waits for holds up the others forever."""
 
     async def hang() -> list[CheckLine]:
         await asyncio.Event().wait()

@@ -77,7 +77,7 @@ def test_a_name_is_cut_and_what_is_copied_is_not() -> None:
 
 @pytest.mark.parametrize("form", list(Form))
 def test_control_characters_are_escaped(form: Form) -> None:
-    """No name colours, moves or reverses what stands behind it; a line stays one line."""
+    """No name colours, moves or reverses what stands after it; a line stays one line."""
     if form in (Form.INSTANT, Form.SECONDS, Form.COUNT):
         value: Any = {Form.INSTANT: "~2026-11-21T10:12:00Z", Form.SECONDS: 754, Form.COUNT: 0}[form]
         words = {Form.INSTANT: "~in 12 min", Form.SECONDS: "12 min 34 s", Form.COUNT: NOTHING}[form]

@@ -45,7 +45,7 @@ def check(folder: Path, command: str) -> tuple[Secret | None, list[str]]:
     ["\"cat 'my token'\"", '["cat", "my token"]', '"/bin/sh -c \'cat \\"my token\\"\'"'],
 )
 def test_a_command_is_a_text_or_a_list(tmp_path: Path, command: str) -> None:
-    """It runs beside the configuration file; a line end behind the token is ignored."""
+    """It runs beside the configuration file; a line end after the token is ignored."""
     (tmp_path / "my token").write_text("the token\n")
     token, problems = check(tmp_path, command)
     assert problems == []

@@ -119,7 +119,7 @@ def test_each_step_is_reported_in_the_words_of_the_protocol(
 
 
 def test_a_reload_that_fails_is_over_too(path_manager: Manager, clock: ManualClock) -> None:
-    """Whatever breaks in it, the manager does not wait for its end for ever."""
+    """Whatever breaks in it, the manager does not wait for its end forever."""
     ours = client_of(path_manager, clock)
     with pytest.raises(KeyError), ours.reloading():
         raise KeyError

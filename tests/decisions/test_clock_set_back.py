@@ -1,4 +1,4 @@
-"""A workspace's clock that is set back behind the moment at which following began."""
+"""A workspace's clock that is set back before the moment at which following began."""
 
 from __future__ import annotations
 

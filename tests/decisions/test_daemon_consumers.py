@@ -45,7 +45,7 @@ async def test_a_consumer_is_added_and_removed(tmp_path: Path) -> None:
     """A new output publishes what happens from now on; one that is gone holds no event for itself.
 
     From the oldest event on, each new output would show last month's failures again. With a
-    place that stays, retention would wait for ever for who never comes back.
+    place that stays, retention would wait forever for who never comes back.
     """
     clock = FastClock()
     workspace = stage.sandbox(speed=1_000, clock=clock)

@@ -62,7 +62,7 @@ async def test_parts_are_linked_while_the_plan_runs(tmp_path: Path) -> None:
 async def test_a_record_of_a_plan_that_fills_late(tmp_path: Path) -> None:
     """Named after the end of the plan run only, its parts are linked then, and name the reason.
 
-    Read once at the end, a record that fills a moment later links nothing for ever.
+    Read once at the end, a record that fills a moment later links nothing forever.
     """
     async with following(tmp_path, options=WorldOptions(late_plan_results=True)) as it:
         run, group = await fail_plan_run(it)

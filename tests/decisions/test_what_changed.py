@@ -91,7 +91,7 @@ async def test_pages_hide_and_repeat_rows(tmp_path: Path, shift: int) -> None:
 
 @pytest.mark.parametrize("poison", ["types", "id", "text"])
 async def test_a_poison_row_holds_the_watermark(tmp_path: Path, poison: str) -> None:
-    """A row that cannot be read stands first in every list for ever, and holds up nothing.
+    """A row that cannot be read stands first in every list forever, and holds up nothing.
 
     Where it ends the poll no run is published any more; where it holds the watermark each poll asks
     for more than the one before, without end.

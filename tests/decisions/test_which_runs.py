@@ -103,7 +103,7 @@ async def test_sampling_jobs(tmp_path: Path, rows: str) -> None:
 async def test_deleted_runs(tmp_path: Path) -> None:
     """A run that somebody deletes while it is active ends once as lost; its neighbour goes on.
 
-    Where what the lists omit is not read, it stays active for ever.
+    Where what the lists omit is not read, it stays active forever.
     """
     async with following(tmp_path) as it:
         gone, stays = it.run_job_group(work_seconds=3_000), it.run_job_group(work_seconds=3_000)

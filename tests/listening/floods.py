@@ -117,7 +117,7 @@ async def hall(
         if request.path == "/tight" and request.transport is not None:
             sending = request.transport.get_extra_info("socket")
             sending.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _TIGHT)
-            # It fits into the buffer of the loop, so that the connection closes behind it.
+            # It fits into the buffer of the loop, so that the connection closes after it.
             tight = web.Response(body=bytes(60_000))
             tight.force_close()
             return tight

@@ -251,7 +251,7 @@ def test_texts_that_were_stored_as_they_stand_still_read_so() -> None:
 
 
 def test_the_description_of_an_alert_that_is_over_says_why() -> None:
-    """Behind what its rule says, however long that is, and also where the rule says nothing."""
+    """After what its rule says, however long that is, and also where the rule says nothing."""
     facts: dict[str, str | float | None] = {"ended_because": "rule removed", "error": "x" * 3_000}
     alert = msgspec.structs.replace(an_alert(), facts=facts)
     ended = msgspec.structs.replace(alert, state=AlertState.RESOLVED, ends_at=NOW)

@@ -111,7 +111,7 @@ class EndingClock(ManualClock):
 
 
 async def until_cancelled(ended: asyncio.Event) -> None:
-    """Wait for ever; set ``ended`` when cancelled."""
+    """Wait forever; set ``ended`` when cancelled."""
     try:
         await asyncio.Event().wait()
     finally:

@@ -101,7 +101,7 @@ class RunningOutput(Output, Protocol):
 
 
 class OutputScene:
-    """``make`` builds the output anew for each life, as a new process does."""
+    """``make`` builds the output again for each life, as a new process does."""
 
     def __init__(self, folder: Path, make: Callable[[OutputScene], RunningOutput]) -> None:
         self._folder = folder

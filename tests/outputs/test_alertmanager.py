@@ -247,8 +247,8 @@ async def test_a_new_alert_is_repeated_after_an_old_end(
         await scene.start()
         await scene.emit(resolved(1))
         await scene.until_delivered()
-        anew = BEGAN + timedelta(hours=1)
-        scene.snapshot = AlertingSnapshot(alerts=(alert(1, starts_at=anew),))
+        again = BEGAN + timedelta(hours=1)
+        scene.snapshot = AlertingSnapshot(alerts=(alert(1, starts_at=again),))
         await receiver.until(
             lambda: any(
                 posted_alert["endsAt"] > posted_alert["startsAt"]
@@ -258,7 +258,7 @@ async def test_a_new_alert_is_repeated_after_an_old_end(
             )
         )
         newest = receiver.accepted[-1].json()[0]
-        assert datetime.fromisoformat(newest["startsAt"]) == anew
+        assert datetime.fromisoformat(newest["startsAt"]) == again
 
 
 @pytest.mark.parametrize("later", [timedelta(hours=1), timedelta(), timedelta(seconds=-1)])
@@ -270,8 +270,8 @@ async def test_what_is_read_again_takes_no_alert_back(
     The first alert is over and another one fires, of which the evidence may say that it began in
     the same second, or before; of the other pipeline only the end is left to post.
     """
-    anew = BEGAN + later
-    current = alert(1, starts_at=anew)
+    again = BEGAN + later
+    current = alert(1, starts_at=again)
     scene.snapshot = AlertingSnapshot(alerts=(current, alert(2, AlertState.RESOLVED)))
     await scene.emit(fired(1), fired(2), resolved(1), resolved(2), event_of(current, number=2))
     await scene.start()
@@ -283,7 +283,7 @@ async def test_what_is_read_again_takes_no_alert_back(
         for starts, ends in [
             (datetime.fromisoformat(posted_alert[key]) for key in ("startsAt", "endsAt"))
         ]
-    } == {("1", anew, False), ("2", BEGAN, True)}
+    } == {("1", again, False), ("2", BEGAN, True)}
 
 
 async def test_a_refused_repetition_is_dropped(tmp_path: Path, receiver: PostReceiver) -> None:

@@ -192,10 +192,10 @@ async def test_a_second_alert_of_one_fingerprint_notifies_anew(
         await notified.until(lambda: notified.is_notified(numbers, "firing"))
         await scene.emit(resolved(1))
         await notified.until(lambda: notified.is_notified(numbers, "resolved"))
-        anew = {"starts_at": BEGAN + HOUR / 3}
-        await scene.emit(fired(1, **anew))
+        again = {"starts_at": BEGAN + HOUR / 3}
+        await scene.emit(fired(1, **again))
         await notified.until(lambda: notified.counts["1", "firing"] == 2)
-        await scene.emit(resolved(1, **anew, ends_at=BEGAN + HOUR / 2))
+        await scene.emit(resolved(1, **again, ends_at=BEGAN + HOUR / 2))
         await notified.until(lambda: notified.counts["1", "resolved"] == 2)
         assert sum(notified.counts.values()) == 4
 

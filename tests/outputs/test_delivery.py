@@ -184,7 +184,7 @@ async def test_no_more_than_the_window_is_on_its_way(scene: Scene) -> None:
 
 
 async def test_a_refused_event_becomes_a_dead_letter_and_blocks_nobody(scene: Scene) -> None:
-    """The refusal is stored with its reason, and the events behind it are delivered."""
+    """The refusal is stored with its reason, and the events after it are delivered."""
     (refused,) = ids("2")
     scene.receiver.problems[refused] = [OutputRefusedError("not authorized")]
     await scene.start()
@@ -245,7 +245,7 @@ async def test_an_event_that_is_skipped_moves_the_position(scene: Scene) -> None
 
 
 async def test_events_that_retention_removed_are_counted_and_passed(scene: Scene) -> None:
-    """A consumer that retention overtook continues behind the gap."""
+    """A consumer that retention overtook continues after the gap."""
     await scene.emit("1", "2", "3", "4")
     keep = Retention(events_count=1, events_hard_cap=1)
     await scene.bus.prune(keep, now=scene.clock.now())

@@ -50,7 +50,7 @@ def test_only_the_unbroken_prefix_is_processed() -> None:
 
 
 def test_a_pipeline_is_sent_again_from_its_first_failure_on() -> None:
-    """Events acknowledged behind the failure are sent again; other pipelines are not."""
+    """Events acknowledged after the failure are sent again; other pipelines are not."""
     window = window_of(("1", FLOW), ("2", OTHER_FLOW), ("3", FLOW), ("4", OTHER_FLOW))
     first, second, third, fourth = send_all(window)
     window.mark_failed(first, is_connection_lost=True)

@@ -40,7 +40,7 @@ def ids_in(*files: Path) -> list[str]:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Return the rotated files by name, and behind them the present one."""
+    """Return the rotated files by name, and after them the present one."""
     return [*sorted(folder.glob(f"{NAME}.*")), folder / NAME]
 
 

@@ -52,7 +52,7 @@ def output_of(scene: OutputScene) -> EventOutput:
 async def test_no_alert_is_repeated_without_the_lease(
     tmp_path: Path, receiver: PostReceiver, allowed: int, posted: int
 ) -> None:
-    """A request asks in front of its headers and of its body; one that may not ends unsent."""
+    """A request asks before its headers and its body; one that may not ends unsent."""
     settings = AlertmanagerSettings(
         urls=(receiver.url,), timeout_seconds=2, resend_seconds=0.2, **QUICK
     )

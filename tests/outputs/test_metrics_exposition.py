@@ -207,7 +207,7 @@ async def test_a_page_that_renders_too_long_is_refused_and_nothing_piles_up(
 
 
 async def test_a_broken_collector_fails_its_page_only(scene: ExpositionScene) -> None:
-    """The failure reaches the scraper; the next page is rendered anew."""
+    """The failure reaches the scraper; the next page is rendered again."""
     spy = ThreadSpy()
     scene.registry.register(spy)
     spy.is_broken = True
@@ -247,7 +247,7 @@ async def test_no_garbage_is_looked_for_while_a_page_is_drawn(
     scene: ExpositionScene,
     is_broken: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
-    """The collector halts every thread; it goes on behind the page, also behind one that fails."""
+    """The collector halts every thread; it goes on after the page, also after one that fails."""
     spy = ThreadSpy()
     scene.registry.register(spy)
     spy.is_collecting.clear()

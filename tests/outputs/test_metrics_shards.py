@@ -208,7 +208,7 @@ async def test_a_lost_shard_is_on_no_page(
 async def test_a_shard_that_is_lost_while_a_page_is_made_is_not_on_it(
     process: Process, stores: tuple[LeasedStore, LeasedStore]
 ) -> None:
-    """The lease ends at each moment at which it is asked for: the page is then made anew."""
+    """The lease ends at each moment at which it is asked for: the page is then made again."""
     for store in stores:
         await process.host(store, store.shard)
     moments = 0

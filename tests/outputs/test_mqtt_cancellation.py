@@ -1,7 +1,7 @@
 """A cancellation that arrives in the same turn of the loop as the broker's answer is kept.
 
 `asyncio.wait_for`, which aiomqtt uses, drops it before Python 3.12: whoever stops the output would
-wait for ever.
+wait forever.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def test_a_topic_that_cannot_be_published_on_is_refused(topic: str) -> None:
 
 @given(message_ids=st.lists(IDS, min_size=1, max_size=5))
 def test_acknowledgements_are_read_in_any_pieces(message_ids: list[int]) -> None:
-    """Without its last byte a PUBACK is incomplete; behind it the next one begins."""
+    """Without its last byte a PUBACK is incomplete; after it the next one begins."""
     packed = [PubackPacket.build(message_id).to_bytes() for message_id in message_ids]
     received, start = b"".join(packed), 0
     for message_id, packet in zip(message_ids, packed, strict=True):
@@ -74,7 +74,7 @@ def test_acknowledgements_are_read_in_any_pieces(message_ids: list[int]) -> None
     ],
 )
 def test_an_acknowledgement_of_version_5_has_a_reason(packet: bytes, code: int) -> None:
-    """The properties behind it are passed over, however long they are."""
+    """The properties after it are passed over, however long they are."""
     puback = read_puback(packet, 0)
     assert puback is not None
     assert (puback.message_id, puback.code, puback.end) == (0x1234, code, len(packet))
@@ -124,7 +124,7 @@ async def test_messages_of_one_turn_leave_in_one_write(
 
 
 async def test_more_than_a_socket_takes_at_once_arrives(broker: Mosquitto) -> None:
-    """What the socket does not take is written later, behind what it took."""
+    """What the socket does not take is written later, after what it took."""
     link = MqttLink(
         settings_for(broker.url),
         clock=SystemClock(),

@@ -177,7 +177,7 @@ async def test_repeating_alerts_does_not_hold_the_loop(tmp_path: Path) -> None:
 
 
 async def test_a_run_that_ends_while_states_are_gathered_is_in_one_half(tmp_path: Path) -> None:
-    """A retained state shows the pipeline before the end or behind it, never in between."""
+    """A retained state shows the pipeline before the end or after it, never in between."""
     async with Mosquitto(tmp_path, options=MANY_IN_FLIGHT) as broker:
         settings = settings_for(broker.url, state_scan_seconds=0.1, state_interval_seconds=0.05)
         topic = f"dataprep/v1/w/job_group/{LAST.id}/state"
@@ -217,7 +217,7 @@ async def test_a_run_that_ends_while_states_are_gathered_is_in_one_half(tmp_path
                 )
 
             scene.live_state.active[LAST_RUN] = active_of(run)
-            scene.live_state.view.pipeline_health = gather_and_end  # type: ignore[method-assign]  # the same, and a commit behind it
+            scene.live_state.view.pipeline_health = gather_and_end  # type: ignore[method-assign]  # the same, and a commit after it
             await scene.start()
             await subscriber.until(is_over)
             shown = [message.json() for message in subscriber.on(topic)]

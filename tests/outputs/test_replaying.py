@@ -163,7 +163,7 @@ async def test_a_replay_outlives_its_output(scene: Scene, *, is_replaced: bool) 
 
 @pytest.mark.parametrize("is_up", [True, False])
 async def test_an_output_that_stays_away_ends_the_replay(scene: Scene, *, is_up: bool) -> None:
-    """The error reports how far the replay came and why it ended, instead of retrying for ever."""
+    """The error reports how far the replay came and why it ended, instead of retrying forever."""
     scene.output.problems[fired(60).id] = [OutputUnavailableError("answered 503") for _ in range(9)]
     await scene.emit(*map(fired, range(100)))
     if not is_up:

@@ -53,7 +53,7 @@ async def test_a_flow_that_came_and_went_between_two_lists_is_forgotten(
 async def test_a_recipe_that_is_no_longer_used_does_not_speak_for_its_flow(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """Its old failure is not shown as the flow's worst for ever, once others have run on."""
+    """Its old failure is not shown as the flow's worst forever, once others have run on."""
     workspace.tables["flows"][11] = {"id": 11, "name": "flow 11"}
     run_in(workspace, 1, flow=11, recipe=45, status="Failed")
     await scene.polls.changes.poll()

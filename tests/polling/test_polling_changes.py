@@ -1,4 +1,4 @@
-"""Changes: the watermark is the workspace's time and moves only behind what is committed."""
+"""Changes: the watermark is the workspace's time and moves only after what is committed."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_a_failed_page_does_not_move_the_watermark(
 async def test_the_watermark_waits_for_the_last_page(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """Pages before the failing one are kept; those behind it are requested again."""
+    """Pages before the failing one are kept; those after it are requested again."""
     scene.client.requester.settings = scene.client.settings.__class__(
         name=NAME, url=workspace.url, page_size=4, retries=0, requests_per_minute=60_000
     )
@@ -109,7 +109,7 @@ async def test_the_watermark_waits_for_the_last_page(
 async def test_the_watermark_is_when_the_poll_began(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """A run that changes while pages are read, behind what was read, is in the next poll."""
+    """A run that changes while pages are read, after what was read, is in the next poll."""
 
     def change_meanwhile(path: str, _query: Mapping[str, str]) -> None:
         if path == "jobLibrary":
@@ -232,7 +232,7 @@ async def test_an_unreadable_row_holds_up_no_other(
 async def test_a_run_that_stays_unreadable_is_given_up(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """It is tried a bounded number of times, and its row does not start that anew."""
+    """It is tried a bounded number of times, and its row does not start that again."""
     workspace.put_job_group(2, "Complete")["wrangledDataset"] = "not an object"
     for _ in range(20):
         await scene.polls.changes.poll()

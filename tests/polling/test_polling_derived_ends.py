@@ -24,7 +24,7 @@ ODD = [
     ("Failed", "Complete", False, ""),  # recipe errors are ignored
     ("Failed", "Failed", False, ""),
     ("Canceled", "Canceled", False, ""),
-    ("Complete", "Canceled", False, ""),  # behind the last job group
+    ("Complete", "Canceled", False, ""),  # after the last job group
     ("Complete", "Failed", False, ""),
     ("Complete", "Complete", False, "never"),  # the second recipe does not run
 ]

@@ -55,7 +55,7 @@ async def test_old_runs_seed_state_and_emit_nothing(
 async def test_a_restart_emits_no_old_run(
     unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """An old job group shown again after a restart does not start its flow run anew."""
+    """An old job group shown again after a restart does not start its flow run again."""
     workspace.put_flow_run(71, "Complete")
     workspace.put_job_group(1, "Complete", flowRun={"id": 71})
     await clock.advance(30)

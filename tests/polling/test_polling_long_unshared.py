@@ -106,7 +106,7 @@ async def test_after_a_day_an_unshared_flow_is_forgotten(
 async def test_a_flow_whose_run_has_no_end_stays_unshared(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """Nobody knows how the run went on, and it is not forgotten behind it."""
+    """Nobody knows how the run went on, and it is not forgotten after that."""
     await begin(scene, workspace, 20)
     unshare(workspace, 20)
     for _ in range(27):

@@ -303,7 +303,7 @@ async def test_a_stamp_of_long_ago_is_not_expected(
 async def test_what_a_lying_list_hid_before_it_was_found_out_comes_too(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock, poll: str
 ) -> None:
-    """An empty list of changes is believed until the reconciliation; then it is read anew."""
+    """An empty list of changes is believed until the reconciliation; then it is read again."""
     put(workspace, poll, 1)
     await scene.poll(poll)
     await clock.advance(600)

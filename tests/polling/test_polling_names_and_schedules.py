@@ -327,7 +327,7 @@ async def test_an_owner_who_is_not_shown_is_asked_for_once(
 async def test_an_owner_who_is_not_there_is_asked_for_again_after_a_minute(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """No list asks before that, and the first one behind it learns who it is."""
+    """No list asks before that, and the first one after it learns who it is."""
     workspace.faults["people/current"] = NO_OBJECT
     for seconds in (0, 59):
         await clock.advance(seconds)

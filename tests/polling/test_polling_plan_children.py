@@ -236,7 +236,7 @@ async def test_a_restart_links_what_ended_meanwhile(scene: Scene, workspace: Tin
 async def test_a_plan_run_that_ended_unseen_is_let_go(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """One that was lost, and one whose end a callback showed first, are not followed for ever."""
+    """One that was lost, and one whose end a callback showed first, are not followed forever."""
     await begin_plan_run(scene, workspace, 7)
     await begin_plan_run(scene, workspace, 8)
     put_snapshot(workspace, {8: [1]})

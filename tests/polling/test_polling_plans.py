@@ -113,7 +113,7 @@ async def test_a_snapshots_id_is_never_handed_out(scene: Scene, workspace: TinyW
 async def test_a_plan_that_cannot_be_read_yet_delays_the_run(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """It waits while that may pass, though not for ever, and holds up no other."""
+    """It waits while that may pass, though not forever, and holds up no other."""
     put_plan(workspace, 13, "Nightly")
     workspace.faults["plans/900/full"] = OVERLOADED
     workspace.put_plan_run(7, plan={"id": 900})

@@ -130,7 +130,7 @@ async def test_a_refusal_ends_nothing(
 async def test_a_refusal_keeps_no_other_run_from_its_end(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """The runs behind a refused one are still read."""
+    """The runs after a refused one are still read."""
     for number in (1, 2):
         workspace.put_job_group(number, "InProgress")
     await scene.polls.changes.poll()

@@ -141,7 +141,7 @@ async def test_a_plan_that_becomes_known_labels_all_its_runs(
 async def test_a_run_that_the_store_has_forgotten_is_dropped(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """Nothing is looked up for it for ever."""
+    """Nothing is looked up for it forever."""
     await observe_unlabelled(scene, workspace, FORBIDDEN)
     await scene.bus.prune(Retention(runs_seconds=0.0), now=scene.clock.now() + timedelta(days=1))
     assert await scene.state(7, RunKind.PLAN_RUN) is None

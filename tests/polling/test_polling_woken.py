@@ -1,4 +1,4 @@
-"""Polls that callbacks wake ask for what is new; the regular poll finds what appears behind it."""
+"""Polls that callbacks wake ask for what is new; the regular poll finds what appears after it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_before_the_first_whole_list_a_woken_poll_is_the_regular_one(
 async def test_a_woken_poll_moves_no_watermark_and_confirms_nothing(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock, poll: str
 ) -> None:
-    """What appears late behind the newest change is found by the regular poll, none is lost."""
+    """What appears late after the newest change is found by the regular poll, none is lost."""
     kind = RunKind.JOB_GROUP if poll == "changes" else RunKind.PLAN_RUN
     put = workspace.put_job_group if poll == "changes" else workspace.put_plan_run
     changes = getattr(scene.polls, poll)
@@ -124,7 +124,7 @@ async def test_wakes_do_not_put_off_the_regular_poll(
 async def test_after_a_failed_poll_the_next_one_is_whole(
     unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """A wake behind a failure repeats the poll that failed, not a lesser one."""
+    """A wake after a failure repeats the poll that failed, not a lesser one."""
     unbegun.settings = PollSettings(jitter_share=0.0)
     poller = unbegun.poller()
     async with running(poller):

@@ -69,7 +69,7 @@ class Healing:
     def __call__(self, operation_id: str, query: Any) -> None:
         """Heal before a request is served, and after it: it may delete its own token.
 
-        Time passes with requests, so that quotas are used up now and then, but not for ever.
+        Time passes with requests, so that quotas are used up now and then, but not forever.
         """
         del operation_id, query
         self._heal()

@@ -1,6 +1,6 @@
 """The table of all operations in `monitor/sandbox/README.md`, made from what the walk found.
 
-``python -m tests.sandbox.readme_table`` writes it anew.
+``python -m tests.sandbox.readme_table`` writes it again.
 """
 
 from __future__ import annotations

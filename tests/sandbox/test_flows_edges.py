@@ -29,7 +29,7 @@ async def commit(workspace: Workspace, node_id: int, **edge: Any) -> Any:
 
 
 async def test_an_edge_feeds_a_recipe(workspace: Workspace) -> None:
-    """A dataset's node gives its data, and a recipe's its result, to the recipe behind it."""
+    """A dataset's node gives its data, and a recipe's its result, to the recipe after it."""
     things, world = workspace.things, workspace.world
     by, flow_id = things.owner.id, things.orders.id
     new = dataset(workspace, "new.csv")

@@ -49,7 +49,7 @@ def test_each_value_stands_at_its_position(pieces: list[tuple[str, str]]) -> Non
 
 
 def test_a_value_may_stand_at_several_positions() -> None:
-    """One parameter is put in at each of its positions; one behind the end is put at the end."""
+    """One parameter is put in at each of its positions; one after the end is put at the end."""
     positions = [{"index": 0}, {"index": 2}, {"index": 99}]
     parameter = {"overrideKey": "k", "insertionIndices": positions, "value": "x"}
 

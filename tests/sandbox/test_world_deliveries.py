@@ -31,7 +31,7 @@ class Received:
 
 @dataclass(kw_only=True)
 class Receiver:
-    """Answers with the given statuses in turn, then with 204 for ever."""
+    """Answers with the given statuses in turn, then with 204 forever."""
 
     statuses: list[int]
     requests: list[Received] = field(default_factory=list)

@@ -161,7 +161,7 @@ async def test_a_snapshot_lasts_until_the_plan_is_edited() -> None:
 
 
 async def test_runs_of_a_plan_know_their_neighbours() -> None:
-    """Each run names the one before and the one behind it, over snapshots."""
+    """Each run names the one before and the one after it, over snapshots."""
     async with running() as bench:
         plan = bench.plan(bench.flow(()))
         first, second = (bench.engine.start_plan_run(plan, by=ANYBODY) for _ in range(2))

@@ -52,7 +52,7 @@ async def test_jobs_show_progress_and_a_heartbeat() -> None:
 
 
 async def test_a_failure_names_its_job_and_stops_the_rest() -> None:
-    """One job fails with a message, those behind it are canceled, none stays open."""
+    """One job fails with a message, those after it are canceled, none stays open."""
     async with running() as bench:
         bench.engine.order(Order(outcome=Outcome.FAILED, error_message="disk full"))
         job_group = bench.engine.start_job_group(bench.recipe(), by=ANYBODY, profiling=True)
@@ -86,7 +86,7 @@ async def test_a_job_group_canceled_before_its_start_skips_a_state() -> None:
 
 
 async def test_a_hanging_job_group_stops_beating() -> None:
-    """It stays in progress for ever, its heartbeat does not move, and it can be canceled."""
+    """It stays in progress forever, its heartbeat does not move, and it can be canceled."""
     async with running() as bench:
         bench.engine.order(Order(outcome=Outcome.HANG))
         job_group = bench.engine.start_job_group(bench.recipe(), by=ANYBODY)

@@ -193,7 +193,7 @@ def distorted_observations(
     """Draw what a monitor observes of it: lost, repeated, late, by poll and by callback.
 
     The flag says that the daemon dies before the commit. What is deleted or has ended comes last
-    once more, as a reconciliation makes sure, so that nothing is lost for ever. ``lies``: up to
+    once more, as a reconciliation makes sure, so that nothing is lost forever. ``lies``: up to
     three callbacks name an end that the run may never have.
     """
     chosen: list[Observation] = []

@@ -80,7 +80,7 @@ def observed(*observations: Observation, boundary: Boundary | None = None) -> Wo
 
 
 def words(world: World) -> list[str]:
-    """Return what the ids of the events say behind the run."""
+    """Return what the ids of the events say after the run."""
     return [event.id.removeprefix(f"{KEY}:") for event in world.log]
 
 
@@ -245,7 +245,7 @@ def test_an_edit_after_the_end_moves_no_end() -> None:
 
 
 def test_the_other_end_has_its_own_time() -> None:
-    """A failure behind the success of another run is not hidden by it."""
+    """A failure after the success of another run is not hidden by it."""
     world = observed(ended(1, "Complete"), ended(30, "Failed"))
 
     run = world.states[KEY]

@@ -167,7 +167,7 @@ async def test_a_cancelled_observation_ends_only_with_its_commit(
 async def test_opening_again_does_not_bring_back_a_run_that_ends_meanwhile(
     bus: SqliteBus, clock: ManualClock
 ) -> None:
-    """A task that starts again while another one sees an end leaves no run active for ever."""
+    """A task that starts again while another one sees an end leaves no run active forever."""
     first, _ = observer_of(bus, clock)
     await first.observe([observation_of(clock, 1, "InProgress")])
     delayed = DelayedReads.around(bus)

@@ -194,7 +194,7 @@ def test_two_ends_of_one_second_do_not_swap_when_details_arrive() -> None:
 
 
 def test_the_last_run_is_found_again_when_it_turns_out_to_be_older() -> None:
-    """The end of the last run moves in front of another one: that one is the last then."""
+    """The end of the last run moves before another one: that one is the last then."""
     late = ended(1, Status.FAILED, minute=9)
     other = ended(2, Status.CANCELED, minute=5)
     better = ended(1, Status.FAILED, minute=3)
@@ -219,7 +219,7 @@ def test_a_success_that_turns_out_to_be_older_gives_its_failures_back() -> None:
 
 
 def test_what_is_kept_of_a_weekend_of_failures_is_bounded_and_knows_the_last_success() -> None:
-    """The newest success is kept behind any number of later ends."""
+    """The newest success is kept after any number of later ends."""
     success = ended(0, Status.SUCCEEDED, minute=0)
     runs = [ended(number, Status.FAILED, minute=number) for number in range(1, 200)]
     health = after(success, *runs)
@@ -229,7 +229,7 @@ def test_what_is_kept_of_a_weekend_of_failures_is_bounded_and_knows_the_last_suc
 
 
 def test_a_late_success_behind_all_that_is_kept_clears_nothing() -> None:
-    """What is counted and no longer kept may lie behind it."""
+    """What is counted and no longer kept may lie after it."""
     runs = [ended(number, Status.FAILED, minute=number) for number in range(1, 200)]
     health = after(*runs, ended(0, Status.SUCCEEDED, minute=0))
 

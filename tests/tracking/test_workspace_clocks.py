@@ -45,7 +45,7 @@ async def test_one_stamp_that_is_ahead_moves_no_clock(clock: ManualClock) -> Non
 
 
 async def test_stamps_bear_out_a_clock_that_is_said_to_be_ahead(clock: ManualClock) -> None:
-    """An end without a time sorts behind them; a ``Date`` or a stamp alone moves nothing."""
+    """An end without a time sorts after them; a ``Date`` or a stamp alone moves nothing."""
     clocks, doubt = WorkspaceClocks(LiveState(["acme"]), clock), 0.0
     clocks.measure("acme", lambda: 0.0, lambda: doubt)
     doubt = 3_600.0

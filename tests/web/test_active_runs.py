@@ -1,4 +1,4 @@
-"""Active runs on the page: after any changes they are what somebody who counts anew would find."""
+"""Active runs on the page: after any changes they are what somebody who counts again would find."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ async def _next_change_after(site: Site, pages: LivePages, seconds: float) -> No
 
 
 async def test_a_flood_of_events_is_a_change_every_two_seconds(site: Site) -> None:
-    """The first event is reported at once, those behind it together."""
+    """The first event is reported at once, those after it together."""
     async with open_pages(site, 1) as pages:
         await _change(site, pages, "1")
         await eventually(lambda: pages.version == 1, why="the change was not reported")

@@ -68,7 +68,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 async def test_events_of_all_shards_come_in_the_order_of_their_recording(
     cluster: Cluster,
 ) -> None:
-    """Each names its shard; pages go on behind each other until nothing is left."""
+    """Each names its shard; pages go on after each other until nothing is left."""
     ids = []
     for number, name in enumerate(["beta", "acme", "gamma", "acme", "beta"]):
         ids.append(await cluster.record(name, str(number)))
@@ -88,7 +88,7 @@ async def test_events_of_all_shards_come_in_the_order_of_their_recording(
 
 
 async def test_events_of_one_instant_are_all_shown_once(cluster: Cluster) -> None:
-    """A page that ends between them goes on behind the last one."""
+    """A page that ends between them goes on after the last one."""
     ids = [await cluster.record(name, "1") for name in NAMES]
     await cluster.clock.advance(60)
     found: list[str] = []
@@ -137,7 +137,7 @@ async def test_the_newest_events_are_of_all_shards(cluster: Cluster) -> None:
 
 
 async def test_a_stream_goes_on_where_it_ended(cluster: Cluster) -> None:
-    """Behind the id of its last event comes what was late, and nothing that was long before."""
+    """After the id of its last event comes what was late, and nothing that was long before."""
     old = await cluster.record("acme", "1")
     await cluster.clock.advance(100)
     await cluster.record("beta", "2")

@@ -84,7 +84,7 @@ async def test_an_unknown_word_is_named(site: Site) -> None:
 
 
 async def test_a_page_reads_a_bounded_stretch(site: Site) -> None:
-    """A rare event far back is found by going on behind ``next``; no page reads the whole log."""
+    """A rare event far back is found by going on after ``next``; no page reads the whole log."""
     events = [run_event(str(number), Status.SUCCEEDED) for number in range(SCANNED + 1_500)]
     rare = run_event("rare", Status.FAILED)
     await site.bus.commit(Change(events=(*events, rare)), timeout_seconds=30)
@@ -117,7 +117,7 @@ async def test_the_stream_has_the_same_filters(site: Site) -> None:
 
 
 async def test_a_position_of_a_former_store_leads_to_new_events(site: Site) -> None:
-    """A position behind the newest is the newest, or its client would miss as many events."""
+    """A position after the newest is the newest, or its client would miss as many events."""
     page = (await site.get("/api/v1/events?after=999")).document
     assert (page["data"], page["next"]) == ([], 0)
     await fill(site)

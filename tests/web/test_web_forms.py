@@ -271,7 +271,7 @@ async def test_an_alert_that_began_anew_is_not_acknowledged(site: Site, browser:
     fields = {"author": "anna", "comment": "", "token": await browser.token(path)}
     sent = await browser.send(path, {**fields, "starts_at": "2026-11-20T10:00:00Z"})
     assert sent.status == 409
-    assert "has ended, or began anew" in sent.text
+    assert "has ended, or fired again" in sent.text
     assert '<a href="/">' in sent.text
 
     ended = site.alerting.alert(state=AlertState.RESOLVED, ends_at=site.clock.now())

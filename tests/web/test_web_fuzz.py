@@ -81,7 +81,7 @@ async def test_no_path_is_a_failure(site: Site, *, segments: list[str | bytes], 
 @given(where=WORDS | st.integers(0, 3).map(str))
 @example(where="\udcff")
 async def test_no_position_in_the_stream_is_a_failure(site: Site, where: str) -> None:
-    """The stream begins behind the event that is named, or is refused with 400."""
+    """The stream begins after the event that is named, or is refused with 400."""
     head = where.encode("utf-8", "surrogateescape")
     line = b"Last-Event-ID: " + head.translate(None, b"\r\n\0")
     answer = await sent(site, b"GET /api/v1/events/stream HTTP/1.1", line, until=b"\r\n\r\n")

@@ -84,7 +84,7 @@ async def test_a_stream_goes_on_where_it_was_cut(site: Site) -> None:
 
 
 async def test_a_position_of_another_store_means_now(site: Site) -> None:
-    """After the store was made anew a browser holds a position that is far ahead."""
+    """After the store was made again a browser holds a position that is far ahead."""
     await site.observe(site.run("1"))
     async with stream(site, **{"Last-Event-ID": "5000"}) as live:
         await site.observe(site.run("2"))

@@ -52,7 +52,7 @@ async def test_no_request_is_sent_without_the_lease(allowed: int) -> None:
 
 
 async def test_requests_are_sent_while_the_lease_is_sure() -> None:
-    """Each request asks anew: after a good one, the next may be refused."""
+    """Each request asks again: after a good one, the next may be refused."""
     async with serving(answer({"id": 1})) as workspace:
         client = WorkspaceClient(
             WorkspaceSettings(name="north", url=workspace.url, requests_per_minute=60_000),

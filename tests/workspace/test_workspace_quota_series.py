@@ -14,7 +14,7 @@ REMAINING = "dataprep_monitor_api_rate_limit_remaining"
 
 
 async def test_a_quota_that_is_over_is_no_longer_shown() -> None:
-    """A quota whose window has ended is dropped, or it would show 0 remaining for ever."""
+    """A quota whose window has ended is dropped, or it would show 0 remaining forever."""
     clock, registry = ManualClock(), CollectorRegistry()
     budget = RequestBudget(
         workspace="w", requests_per_minute=60, clock=clock, metrics=ApiMetrics.of(registry)

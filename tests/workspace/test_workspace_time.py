@@ -93,7 +93,7 @@ def test_a_clock_that_was_set_is_accepted_after_a_minute(ahead: timedelta) -> No
 
 @pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(days=40), timedelta(hours=-1)])
 def test_a_round_of_wrong_answers_sets_no_clock(ahead: timedelta) -> None:
-    """A dozen of them at once, and one a minute later; right ones between begin the minute anew."""
+    """A dozen of them at once, and one a minute later; right ones between restart the minute."""
     time = WorkspaceTime(ManualClock())
     time.learn(DATE, began=0, answered=0)
     for second in (*range(20, 32), 300, 361):

@@ -48,7 +48,7 @@ class Draft:
     ids: int = 0
 
     def begin(self, part: str) -> None:
-        """Take chance anew for a part of the world: it stays the same if others are left out."""
+        """Take chance again for a part of the world: it stays the same if others are left out."""
         self.random = Random(f"world {self.seed}: {part}")  # noqa: S311 - a reproducible world
 
     def has(self, ingredient: Ingredient) -> bool:

@@ -29,7 +29,7 @@ class Run:
         """Make one call and print its line; None where it failed."""
         self.made += 1
         said = io.StringIO()
-        signal.alarm(CALL_SECONDS)  # the SDK waits for ever for a run that does not succeed
+        signal.alarm(CALL_SECONDS)  # the SDK waits forever for a run that does not succeed
         try:
             with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
                 result = getattr(owner, name)(*values, **named)

@@ -36,7 +36,7 @@ from monitor.web.daemon_status import DaemonStatus
 from monitor.web.health import ClusterProblems
 from monitor.web.settings import ServerSettings
 from monitor.web.shown_shards import ShardDirectory
-from monitor.web.views.overview.pipeline_rows import PipelineRow
+from monitor.web.views.overview.pipeline_state import PipelineRow
 from monitor.web.views.overview.recent_overview import RecentOverview
 from monitor.web.views.sources import ViewSources
 from tests.examples import examples

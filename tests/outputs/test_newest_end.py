@@ -35,7 +35,7 @@ from monitor.web.views.overview.pipeline_list import (
     PipelineSummary,
     pipelines_view,
 )
-from monitor.web.views.overview.pipeline_rows import PipelineCondition
+from monitor.web.views.overview.pipeline_state import PipelineCondition
 from tests.examples import examples
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON

@@ -21,7 +21,7 @@ from monitor.model.runs import (
     Status,
 )
 from monitor.web.views.overview.overview import OverviewSnapshots, overview_of
-from monitor.web.views.overview.pipeline_rows import PipelineKey
+from monitor.web.views.overview.pipeline_state import PipelineKey
 
 START = datetime(2026, 11, 23, 9, tzinfo=UTC)
 IDS = ("1", "2", "3")

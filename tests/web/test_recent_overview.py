@@ -24,7 +24,7 @@ from monitor.web.page.live import LivePages
 from monitor.web.settings import ServerSettings
 from monitor.web.views.overview import recent_overview
 from monitor.web.views.overview.overview import Overview, OverviewSnapshots, overview_of
-from monitor.web.views.overview.pipeline_rows import PipelineCondition
+from monitor.web.views.overview.pipeline_state import PipelineCondition
 from monitor.web.views.overview.recent_overview import RecentOverview
 from monitor.web.views.sources import ViewSources
 from tests.clocks import ManualClock

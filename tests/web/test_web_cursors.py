@@ -16,7 +16,7 @@ from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from monitor.web.http.cursors import cursor_after, read_cursor, sort_text
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.queries import LONGEST_PARAMETER
-from monitor.web.views.overview.pipeline_rows import PipelineSort
+from monitor.web.views.overview.pipeline_state import PipelineSort
 from tests.web.site import Site
 
 AT = datetime(2026, 11, 21, 10, 0, 0, 123_456, tzinfo=UTC)

@@ -13,13 +13,13 @@ from msgspec import Meta, Struct
 
 from monitor.model.alerts import Severity
 from monitor.model.runs import PipelineKind
-from monitor.web.api.routes import RawRoute
+from monitor.web.api.route_types import RawRoute
 from monitor.web.http.json_answers import answer_bytes
 from monitor.web.http.problem_details import Handler, ProblemDetails
 from monitor.web.http.queries import parse_query
 from monitor.web.http.request_parsing import SHOWN, one_line
 from monitor.web.views.overview.overview import Overview
-from monitor.web.views.overview.pipeline_rows import PipelineCondition
+from monitor.web.views.overview.pipeline_state import PipelineCondition
 from monitor.web.views.overview.recent_overview import RecentOverview
 from monitor.web.views.overview.unseen import why_unseen
 from monitor.web.views.sources import ViewSources

@@ -15,7 +15,7 @@ from monitor.model.errors import BusError
 from monitor.model.events import EventType
 from monitor.model.slices import in_slices
 from monitor.outputs.cloudevents import CONTENT_TYPE
-from monitor.web.api.routes import RawRoute
+from monitor.web.api.route_types import RawRoute
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.queries import parse_query
 from monitor.web.views.events import (

@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import web
 
 from monitor.web.api.openapi import openapi_document
-from monitor.web.api.routes import ApiWrite, RawRoute
+from monitor.web.api.route_types import ApiWrite, RawRoute
 from monitor.web.http.json_answers import answer_bytes, answer_struct
 from monitor.web.http.queries import parse_query
 from monitor.web.settings import ServerSettings

@@ -9,7 +9,7 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from monitor.outputs.payload_schemas import payload_schemas
-from monitor.web.api.routes import RawRoute
+from monitor.web.api.route_types import RawRoute
 from monitor.web.http.json_answers import answer_bytes
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.queries import parse_query

@@ -12,7 +12,7 @@ from msgspec.structs import FieldInfo, fields
 from monitor import __version__
 from monitor.outputs.cloudevents import CLOUD_EVENT_SHAPES
 from monitor.web.api.component_schemas import ComponentSchemas, as_markdown
-from monitor.web.api.routes import ApiWrite, RawRoute
+from monitor.web.api.route_types import ApiWrite, RawRoute
 from monitor.web.http.allowed_values import kinds_of
 from monitor.web.http.problem_details import ProblemDocument
 from monitor.web.settings import ServerSettings

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from monitor.alerting.alerts.silences import parse_instant
 from monitor.model.errors import ConfigurationError
 from monitor.outputs.replaying import Replayed
-from monitor.web.api.routes import ApiWrite
+from monitor.web.api.route_types import ApiWrite
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import one_line, unknown
 from monitor.web.requests import AlertingRequests

@@ -11,7 +11,7 @@ from monitor.alerting.alerts.silences import new_silence, parse_instant, words_p
 from monitor.model.alerts import Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
-from monitor.web.api.routes import ApiWrite, Confirmation
+from monitor.web.api.route_types import ApiWrite, Confirmation
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line, unknown
 from monitor.web.requests import AlertingRequests

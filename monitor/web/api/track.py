@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from monitor.model.outside import is_id_of, why_no_id
 from monitor.model.runs import RunKind
-from monitor.web.api.routes import ApiWrite, Confirmation
+from monitor.web.api.route_types import ApiWrite, Confirmation
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.requests import Requests
 from monitor.web.views.view import NoParameters

@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from monitor.web.api.routes import ApiWrite
+from monitor.web.api.route_types import ApiWrite
 from monitor.web.requests import Requests
 from monitor.web.views.view import NoParameters, View
 

@@ -17,7 +17,7 @@ from monitor.model.runs import Status
 from monitor.model.words import duration
 from monitor.web.views.overview.missed_starts import MissedStart
 from monitor.web.views.overview.pipeline_list import PipelineSummary, SightGap
-from monitor.web.views.overview.pipeline_rows import RunCell
+from monitor.web.views.overview.pipeline_state import RunCell
 from monitor.web.views.overview.running import RunningRun
 
 _CELL = 7  # pixels, one of them between two cells

@@ -14,7 +14,7 @@ from monitor.model.alerts import BRIDGE, Alert, AlertState, Severity
 from monitor.model.runs import PipelineKind
 from monitor.web.views.alerts import alert_words
 from monitor.web.views.alerts.alert_models import AlertView, alert_views
-from monitor.web.views.overview.pipeline_rows import is_firing
+from monitor.web.views.overview.pipeline_state import is_firing
 from monitor.web.views.overview.recent_overview import RecentOverview, computed
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import view

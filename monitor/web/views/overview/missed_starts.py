@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import Alert, AlertState, PastQuery
-from monitor.web.views.overview.pipeline_rows import PipelineKey, PipelineRow, key_of_alert
+from monitor.web.views.overview.pipeline_state import PipelineKey, PipelineRow, key_of_alert
 from monitor.web.views.overview.recent_overview import computed
 from monitor.web.views.sources import ViewSources
 

@@ -22,7 +22,7 @@ from monitor.model.live_state import (
 )
 from monitor.model.overall_health import overall_health
 from monitor.model.runs import RUN_KINDS, PipelineKind, RunKey, RunKind, RunState
-from monitor.web.views.overview.pipeline_rows import (
+from monitor.web.views.overview.pipeline_state import (
     PipelineCondition,
     PipelineKey,
     PipelineRow,

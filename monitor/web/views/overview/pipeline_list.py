@@ -18,7 +18,7 @@ from monitor.model.shapes import filled
 from monitor.web.http.cursors import cursor_after, read_cursor
 from monitor.web.views.overview.missed_starts import MissedStart, MissedStarts
 from monitor.web.views.overview.overview import Overview
-from monitor.web.views.overview.pipeline_rows import (
+from monitor.web.views.overview.pipeline_state import (
     PipelineCondition,
     PipelineRow,
     PipelineSort,

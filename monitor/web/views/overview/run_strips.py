@@ -13,7 +13,7 @@ from monitor.model.alerts import PipelineOfKind
 from monitor.model.runs import RunKind, RunState, Status
 from monitor.model.shapes import filled
 from monitor.web.views.overview.overview import Overview
-from monitor.web.views.overview.pipeline_rows import RunCell
+from monitor.web.views.overview.pipeline_state import RunCell
 from monitor.web.views.overview.recent_overview import computed
 
 LONGEST_STRIP = 60  # runs

@@ -12,7 +12,7 @@ from monitor.model.alerts import PipelineOfKind
 from monitor.model.runs import PipelineKind, RunState
 from monitor.model.shapes import filled
 from monitor.web.views.overview.overview import ActiveRoot, Overview
-from monitor.web.views.overview.pipeline_rows import RunCell
+from monitor.web.views.overview.pipeline_state import RunCell
 from monitor.web.views.overview.recent_overview import RecentOverview, computed
 from monitor.web.views.overview.run_strips import ITEMS_OF_A_STRIP, strips_of, usual_seconds
 from monitor.web.views.runs.run_views import RunView, run_views

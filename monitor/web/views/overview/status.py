@@ -13,7 +13,7 @@ from monitor.model.live_state import WorkspaceStatus
 from monitor.model.shapes import filled
 from monitor.web.health import STARTING, RecentReadiness
 from monitor.web.views.overview.overview import Overview
-from monitor.web.views.overview.pipeline_rows import PipelineCondition
+from monitor.web.views.overview.pipeline_state import PipelineCondition
 from monitor.web.views.overview.recent_overview import RecentOverview
 from monitor.web.views.overview.unseen import (
     first_reads_of,

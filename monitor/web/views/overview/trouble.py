@@ -11,7 +11,7 @@ from monitor.model.live_state import Reachability, WorkspaceStatus
 from monitor.model.runs import PipelineKind, RunKind
 from monitor.model.shapes import filled
 from monitor.web.views.overview.overview import Overview
-from monitor.web.views.overview.pipeline_rows import PipelineCondition
+from monitor.web.views.overview.pipeline_state import PipelineCondition
 from monitor.web.views.overview.recent_overview import RecentOverview
 from monitor.web.views.overview.unseen import why_unseen
 from monitor.web.views.sources import ViewSources

@@ -9,7 +9,7 @@ from monitor.model.runs import PipelineKind
 from monitor.tracking.live_state import WATCHED_BY
 from monitor.web.shown_live_state import ShownLiveState
 from monitor.web.views.overview.overview import Overview
-from monitor.web.views.overview.pipeline_rows import PipelineCondition
+from monitor.web.views.overview.pipeline_state import PipelineCondition
 from monitor.web.views.watching import why_blind
 
 _WHY_CHARACTERS = 80

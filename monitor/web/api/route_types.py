@@ -1,4 +1,4 @@
-"""Declares routes of the JSON API beside views. Each is served, and described, from one place.
+"""The types of routes of the JSON API beside views: each is served, and described, from one place.
 
 A view (`views/view.py`) is what a page shows too; a write changes something; a raw route makes its
 answer by itself, as a stream does.

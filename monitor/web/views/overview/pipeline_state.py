@@ -1,4 +1,4 @@
-"""One pipeline as it is now: its state in one word, and the orders that it is listed in. Pure."""
+"""The state of one pipeline in one word, its row, and the orders of the list. Pure."""
 
 from __future__ import annotations
 

@@ -125,8 +125,9 @@ async def test_a_lost_answer_locks_out_and_is_said(scene: OauthScene) -> None:
         assert "its answer was never stored" in daemon.trouble.reason
         assert "generate a new token pair" in daemon.trouble.advice
         await scene.clock.advance(ACCESS_SECONDS)
-        with pytest.raises(UnauthorizedError, match="locked out"):
+        with pytest.raises(UnauthorizedError, match="locked out") as refused:
             await daemon.can_read()
+        assert Redactor().text(str(refused.value)) == str(refused.value)  # the log shows all of it
 
 
 async def test_a_refused_token_is_not_sent_again_and_again(scene: OauthScene) -> None:

@@ -147,10 +147,10 @@ class RefreshedTokens:
     def _why_none(self) -> UnauthorizedError | WorkspaceUnreachableError:
         status = self._status()
         if status.trouble is not None and self._is_locked_out():
-            return UnauthorizedError(f"no access token: {status.trouble.reason}")
+            return UnauthorizedError(f"no access token is valid: {status.trouble.reason}")
         failing = self._failures.failing
         reason = "it is not refreshed yet" if failing is None else failing.reason
-        return WorkspaceUnreachableError(f"no access token: {reason}")
+        return WorkspaceUnreachableError(f"no access token is valid: {reason}")
 
     def _is_locked_out(self) -> bool:
         tokens, now = self._tokens, self._clock.now()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -31,12 +32,16 @@ class OnDisk(Struct, frozen=True, kw_only=True):
 
 def read(path: Path) -> OnDisk:
     """Read a store that nobody has open."""
-    with TemporaryDirectory() as folder:
-        for suffix in ("", "-wal"):
-            if (source := path.with_name(path.name + suffix)).exists():
-                shutil.copy(source, folder)
-        with closing(sqlite3.connect(Path(folder) / path.name)) as db:
-            return _read(db)
+    with _copy(path) as db:
+        return _read(db)
+
+
+def state_entry(path: Path, topic: str, key: str, *, is_in_use: bool) -> bytes | None:
+    """Return a state entry of the workspace; None where there is none."""
+    statement = "SELECT value FROM state_entry WHERE workspace = 'acme' AND topic = ? AND key = ?"
+    with _in_use(path) if is_in_use else _copy(path) as db:
+        row = db.execute(statement, (topic, key)).fetchone()
+    return None if row is None else bytes(row[0])
 
 
 def waiting(path: Path) -> frozenset[str]:
@@ -63,6 +68,16 @@ def positions(path: Path) -> dict[str, int]:
     """Return up to where each consumer has read the log of a store that is in use."""
     with _in_use(path) as db:
         return dict(db.execute("SELECT name, position FROM consumer"))
+
+
+@contextmanager
+def _copy(path: Path) -> Iterator[sqlite3.Connection]:
+    with TemporaryDirectory() as folder:
+        for suffix in ("", "-wal"):
+            if (source := path.with_name(path.name + suffix)).exists():
+                shutil.copy(source, folder)
+        with closing(sqlite3.connect(Path(folder) / path.name)) as db:
+            yield db
 
 
 def _in_use(path: Path) -> closing[sqlite3.Connection]:

@@ -44,9 +44,10 @@ class EventRules(Struct, frozen=True, kw_only=True, gc=False):
 class EventRuleLookup:
     """Finds the rules once for each type of event of a pipeline, and keeps what was used last."""
 
-    def __init__(self, rules: RuleSet, view: LiveStateView) -> None:
+    def __init__(self, rules: RuleSet, view: LiveStateView, *, kept: int = _KEPT) -> None:
         self._rules = rules
         self._view = view
+        self._kept = kept
         self._found: dict[tuple[Any, ...], EventRules] = {}
 
     def find(self, event_type: EventType, subject: Subject, run: RunState) -> EventRules:
@@ -59,7 +60,7 @@ class EventRuleLookup:
         key = (event_type, subject, run.owner, run.trigger, place, label)
         found = self._found.pop(key, None) or self._find(event_type, subject, run)
         self._found[key] = found
-        if len(self._found) > _KEPT:
+        if len(self._found) > self._kept:
             del self._found[next(iter(self._found))]
         return found
 

@@ -13,7 +13,8 @@ from aiohttp import web
 
 from monitor.sandbox.api.oauth.token_endpoint import TOKEN_PATH
 from monitor.sandbox.sandbox import Sandbox
-from tests.app.eventually import LIMIT_SECONDS
+
+_PATIENCE_SECONDS = 60.0
 
 
 class Step(StrEnum):
@@ -21,7 +22,6 @@ class Step(StrEnum):
 
     SENT = "sent, and not handled yet"
     HANDLED = "handled, and its answer held back"
-    ANSWERED = "answered"
     BROKEN = "handled, and the connection broken in place of an answer"
     UNAVAILABLE = "answered 503, and not handled"
 
@@ -36,6 +36,7 @@ class TokenGate:
         self._workspace = workspace
         self._stops_at: Step | None = None
         self._reached, self._released = asyncio.Event(), asyncio.Event()
+        self._answered = asyncio.Event()
         self._runner: web.AppRunner | None = None
         self._session: aiohttp.ClientSession | None = None
         self.url = ""
@@ -67,13 +68,20 @@ class TokenGate:
     async def until(self, step: Step) -> None:
         """Return when the next refresh has come so far; where it is held, `release` ends that."""
         self._reached, self._released = asyncio.Event(), asyncio.Event()
+        self._answered = asyncio.Event()
         self._stops_at = step
-        async with asyncio.timeout(LIMIT_SECONDS):
+        async with asyncio.timeout(_PATIENCE_SECONDS):
             await self._reached.wait()
 
     def release(self) -> None:
         """Let an answer go that is held back; a refresh that was not handled never is."""
         self._released.set()
+
+    async def answer(self) -> None:
+        """Let it go, and return once it has been written to the daemon's connection."""
+        self.release()
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            await self._answered.wait()
 
     async def _refresh(self, request: web.Request) -> web.StreamResponse:
         form = await request.read()
@@ -92,6 +100,7 @@ class TokenGate:
         elif request.transport is not None:  # the daemon still lives
             await answer.prepare(request)
             await answer.write_eof()
+            self._answered.set()
         if step is not None:
             self._reached.set()
         return answer

@@ -143,7 +143,7 @@ async def test_a_damaged_store_is_refused_in_one_line(
         for damage, content in damages.items():
             settings.store.write_bytes(content)
             line = reason_of(await start_of(settings))
-            assert "restore a backup, or move the file away to begin anew" in line, damage
+            assert "restore a backup, or move the file away to start over" in line, damage
 
         settings.store.write_bytes(sound)
         await daemon.start()

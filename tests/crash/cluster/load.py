@@ -26,6 +26,7 @@ _READ_SECONDS = 0.2
 _APART_SECONDS = 2.5  # by times of whole seconds the last successes are later than all failures
 _FAILED_RATIO = 0.3  # of job groups
 _TWICE_RATIO = 0.2  # of callbacks that are sent to two daemons
+_LASTING_WORK_SECONDS = 1.5
 
 
 class EndCallback(Struct, frozen=True):
@@ -65,7 +66,8 @@ class Load:
         """Let a recipe of each workspace fail that does not run again before the load ends."""
         for sandbox in self._workspaces.values():
             *_, lasting = _recipes_of(sandbox)
-            _start(sandbox, lasting, outcome=Outcome.FAILED, work_seconds=0.2)
+            # An end in the very second in which following began may be of just before it.
+            _start(sandbox, lasting, outcome=Outcome.FAILED, work_seconds=_LASTING_WORK_SECONDS)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

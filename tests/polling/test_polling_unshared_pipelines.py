@@ -205,67 +205,6 @@ async def test_a_list_is_doubted_where_nothing_known_is_shown(
     assert (doubted(scene), unshared(scene)) == (["flows", "job groups"], [])
 
 
-async def names_in_turn(scene: Scene, clock: ManualClock) -> None:
-    await clock.advance(300)
-    with suppress(MonitorError):
-        await scene.poll("changes")
-    with suppress(MonitorError):
-        await scene.poll("names")
-
-
-def is_unwatched(scene: Scene, kind: RunKind) -> bool:
-    return scene.live_state.view.why_unwatched(NAME, kind) is not None
-
-
-async def test_the_only_flow_hides_all_runs_where_none_is_shown(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
-) -> None:
-    """Whatever runs now stays unseen, until the flow is shown again."""
-    await begin(scene, workspace)
-    unshare(workspace, KEPT)
-    await names_in_turn(scene, clock)
-    assert doubted(scene) == ["flows"]
-    assert {kind for kind in RunKind if is_unwatched(scene, kind)} == {
-        RunKind.JOB_GROUP,
-        RunKind.FLOW_RUN,
-    }
-    share_again(workspace)
-    await names_in_turn(scene, clock)
-    assert doubted(scene) == []
-
-
-@pytest.mark.parametrize("status", ["InProgress", "Complete"])
-async def test_a_run_that_is_shown_hides_none_with_the_only_flow(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, status: str
-) -> None:
-    """A right to the flow may be withdrawn without that to its runs, active or ended since."""
-    await begin(scene, workspace)
-    put(workspace, 101, KEPT)
-    await scene.poll("changes")
-    workspace.unlisted["flows"] = (KEPT,)
-    workspace.faults[f"flows/{KEPT}"] = FORBIDDEN
-    await names_in_turn(scene, clock)
-    put(workspace, 101, KEPT, status)
-    await names_in_turn(scene, clock)
-
-    assert doubted(scene) == ["flows"]
-    assert not is_unwatched(scene, RunKind.JOB_GROUP)
-
-
-async def test_the_only_plan_hides_all_plan_runs_where_none_is_shown(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
-) -> None:
-    """Runs of flows are seen as ever."""
-    workspace.tables["plans"][50] = {"id": 50, "name": "plan 50"}
-    await begin(scene, workspace)
-    workspace.unlisted["plans"] = (50,)
-    workspace.faults |= {"plans/50": FORBIDDEN, "plans/50/full": FORBIDDEN}
-    await names_in_turn(scene, clock)
-
-    assert doubted(scene) == ["plans"]
-    assert [kind for kind in RunKind if is_unwatched(scene, kind)] == [RunKind.PLAN_RUN]
-
-
 async def hide_a_run(scene: Scene, workspace: TinyWorkspace, clock: ManualClock) -> None:
     """Hide flow 20 for half an hour, in which one of its runs ends and another one fails."""
     await begin(scene, workspace, 20)

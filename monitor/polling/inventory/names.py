@@ -250,10 +250,15 @@ class PipelineNames:
         shows_known = not shown.isdisjoint(listed.ids or ())
         self.unshared.listed(kind, shown, at=began, missed=(listed.ids or frozenset()) - shown)
         self.unshared.shown(kind, shown)
+        hid_runs = listed.check.hides_runs
         try:
             await listed.compare(shown, bad_rows, asked=asked, remove=remove, names=names)
         except DoubtedListError:
             await self._find_unshared(kind, shows_known=shows_known)
+            if listed.check.hides_runs and not hid_runs:
+                # What was written since is read again once they are shown.
+                shown_until = self.unshared.shown_until(kind, listed.check.hidden)
+                await self._watermarks[kind].move_back(shown_until)
             raise
         await self._find_unshared(kind, shows_known=shows_known)
         absent = {

@@ -51,7 +51,22 @@ class ExpectedRows:
     def __init__(self, context: PollContext, checks: ListChecks, kind: RunKind) -> None:
         self._context = context
         self.check, self.unshared = checks.of_runs[kind], checks.unshared
+        self._pipelines = checks.of_pipelines[kind]
         self._writes: BoundedMemory[str, _Write] = BoundedMemory(_REMEMBERED_ROWS)
+
+    @property
+    def is_doubted(self) -> bool:
+        """True while nothing follows from their list: it is wrong, or they are hidden from it."""
+        return self.check.is_doubted or self._pipelines.hides_runs
+
+    def require(self) -> None:
+        """Let nothing follow from their list while it is doubted.
+
+        Raises:
+            DoubtedListError: it is.
+        """
+        self.check.require()
+        self._pipelines.require_runs(asked=self._context.clock.monotonic())
 
     async def load(self, kind: RunKind, *, since: datetime) -> None:
         """Remember what the store knows to be written ``since``: a list must show that as well."""
@@ -175,6 +190,7 @@ class ExpectedRows:
         await self.check.verify(
             missing, shows_known=bool(known), must_be_listed=must_be_listed, remove=remove
         )
+        self._pipelines.require_runs(asked=asked)
 
 
 def _head_of(row: ShownRow) -> RowHead:

@@ -27,6 +27,8 @@ from monitor.model.errors import (
 from monitor.model.live_state import SCHEDULES, DoubtedList
 from monitor.model.runs import RunKind
 from monitor.polling.context import PollContext
+from monitor.polling.lists.hidden_runs import HiddenRuns
+from monitor.polling.lists.recognition import Recognition
 from monitor.polling.lists.unshared_pipelines import HIDDEN_SECONDS, UnsharedPipelines
 
 log = structlog.get_logger()
@@ -59,26 +61,6 @@ class _Answer(Enum):
 _ABSENT = (_Answer.GONE, _Answer.HIDDEN)
 
 
-class Recognition:
-    """When the workspace was last asked for what showed anything that it had shown before.
-
-    An answer may come late, and shows what was there when it was asked for. What is recorded here
-    is recorded in ``whole`` too.
-    """
-
-    def __init__(self, *, whole: Recognition | None = None) -> None:
-        self._whole = whole
-        self._at: float | None = None  # monotonic
-
-    def record(self, *, asked: float) -> None:
-        self._at = asked if self._at is None else max(self._at, asked)
-        if self._whole is not None:
-            self._whole.record(asked=asked)
-
-    def is_since(self, monotonic: float) -> bool:
-        return self._at is not None and self._at >= monotonic
-
-
 class ListCheck:
     """One list of one workspace, whichever polls read it, and what it lacks wrongly."""
 
@@ -94,19 +76,18 @@ class ListCheck:
     ) -> None:
         """``unwatched`` is what nobody sees while the list is doubted: see `DoubtedList`.
 
-        ``runs`` are of what it lists: they are hidden with it where none of them is shown.
+        ``runs`` are of what it lists: see `HiddenRuns`.
         ``explain`` None: whatever is missing may be for a reason that hides more.
         """
         self._context = context
         self._name = name
         self.unwatched = tuple(unwatched)
         self._recognition = recognition
-        self._runs = runs or {}
-        self._hides_runs = False
+        self._hidden_runs = HiddenRuns(context, name, runs or {})
         self._explain = explain
         # What the list must show before it is believed again, and when that was last found so.
         self._lacking: dict[str, float] = {}
-        self._reason = ""
+        self._reason = f"the list of {name}, doubted before the start, is not read since"
         self._since: datetime | None = None
         self._reads = _READS
         self._asked: dict[str, float] = {}  # when each missing id was last read; all monotonic
@@ -191,6 +172,21 @@ class ListCheck:
         if self.is_doubted:
             raise DoubtedListError(self._reason)
 
+    def require_runs(self, *, asked: float) -> None:
+        """Let nothing follow from a list of runs, asked for then, if these may hide them all.
+
+        Raises:
+            DoubtedListError: they do.
+        """
+        if self._hidden_runs.were_hidden(asked=asked):
+            raise DoubtedListError(self._reason)
+        self._publish_open()
+
+    @property
+    def hides_runs(self) -> bool:
+        """True while the runs of what it lists are hidden with all of it."""
+        return bool(self._hidden_runs.kinds)
+
     async def verify(
         self,
         missing: Sequence[str],
@@ -226,7 +222,9 @@ class ListCheck:
         listed, gone = _those(answers, _Answer.LISTED), _those(answers, _Answer.GONE)
         settled = explained | set(_those(answers, _Answer.CHANGED))
         open_ids = [id_ for id_ in missing if id_ not in settled]
-        self._hides_runs = bool(hidden) and not (shows_known or listed or self._sees_runs())
+        is_all_refused = bool(hidden) and not (shows_known or listed)
+        await self._hidden_runs.judge(min(self._hidden.values()) if is_all_refused else None)
+        self._publish_open()
         self.doubt(listed, "the workspace shows it by its id")
         if open_ids and not shows_known and not listed:
             if explained:  # the rest perhaps too: pipelines are read a few at a time
@@ -306,13 +304,6 @@ class ListCheck:
                 self._hidden.pop(id_, None)
         return list(self._hidden)
 
-    def _sees_runs(self) -> bool:
-        """True where a run is active, or one was shown since what is hidden was refused first."""
-        if not self._runs or self._context.has_active_runs(*self._runs):
-            return True
-        since = min(self._hidden.values())
-        return any(recognition.is_since(since) for recognition in self._runs.values())
-
     def _hidden_for(self, hidden: Sequence[str], seconds: float) -> list[str]:
         now = self._context.clock.monotonic()
         return [id_ for id_ in hidden if now - self._hidden[id_] >= seconds]
@@ -339,12 +330,16 @@ class ListCheck:
             self._lacking = {id_: at for id_, at in self._lacking.items() if at >= limit}
             self._publish()
 
+    def _publish_open(self) -> None:
+        if self._lacking:
+            self._publish()
+
     def _publish(self) -> None:
         context = self._context
         before = context.live_state.workspaces[context.name].doubted
         after = [doubted for doubted in before if doubted.name != self._name]
         if self._lacking and self._since is not None:
-            unwatched = (*self.unwatched, *(self._runs if self._hides_runs else ()))
+            unwatched = (*self.unwatched, *self._hidden_runs.kinds)
             after.append(
                 DoubtedList(
                     name=self._name, since=self._since, reason=self._reason, unwatched=unwatched
@@ -354,6 +349,7 @@ class ListCheck:
             log.info("list whole again", workspace=context.name, list=self._name)
         if not self._lacking:
             self._since = None
+            self._hidden_runs.end()
         doubted = tuple(sorted(after, key=lambda doubted: doubted.name))
         if doubted != before:
             context.live_state.update_workspace(context.name, doubted=doubted)
@@ -386,6 +382,8 @@ class ListChecks:
         }
         self.flows = check("flows", RunKind.JOB_GROUP, RunKind.FLOW_RUN)
         self.plans = check("plans", RunKind.PLAN_RUN)
+        # By what their lists show.
+        self.of_pipelines = {RunKind.JOB_GROUP: self.flows, RunKind.PLAN_RUN: self.plans}
         self.schedules = check(SCHEDULES)
 
 

@@ -133,6 +133,11 @@ class UnsharedPipelines:
         self._listed_at[kind] = missed_at | dict.fromkeys(ids, at)
         self._listed[kind] = deque(ids)
 
+    def shown_until(self, kind: PipelineKind, ids: Iterable[str]) -> datetime | None:
+        """Return when the last list that showed any of these was requested, workspace time."""
+        known = self._listed_at[kind]
+        return max((known[id_] for id_ in ids if id_ in known), default=None)
+
     def overdue(self, kind: PipelineKind) -> frozenset[str]:
         """Return those that nobody has seen for so long that they are to be forgotten."""
         limit = self._context.workspace_now() - timedelta(seconds=HIDDEN_SECONDS)

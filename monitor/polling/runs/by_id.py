@@ -186,6 +186,7 @@ class ById:
             raise refused
         # Where only the list is missing, reading what is known shows nothing about new runs.
         if not self._context.is_refused(Capability.LIST_CHANGES):
+            self._checks.of_pipelines[RunKind.JOB_GROUP].require_runs(asked=began)
             self._context.live_state.confirm(
                 self._context.name,
                 RunKind.JOB_GROUP,

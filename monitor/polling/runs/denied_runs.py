@@ -12,7 +12,8 @@ from msgspec import Struct
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
 from monitor.polling.context import PollContext
-from monitor.polling.lists.list_check import ALL_AT_ONCE, ListChecks, Recognition
+from monitor.polling.lists.list_check import ALL_AT_ONCE, ListChecks
+from monitor.polling.lists.recognition import Recognition
 from monitor.polling.runs.flow_runs import FlowRuns
 
 log = structlog.get_logger()

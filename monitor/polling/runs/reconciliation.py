@@ -143,13 +143,14 @@ class Reconciliation:
             await self._reconcile_listed(RunKind.PLAN_RUN, self._handle_plan_runs)
 
     async def _reconcile_listed(self, kind: RunKind, handle_active: HandleActive) -> None:
-        context, check = self._context, self._written[kind].check
+        context, written = self._context, self._written[kind]
+        check = written.check
         began, active = context.clock.monotonic(), context.live_state.active
         before = began
         held = {key.id: active[key].run.native_status for key in context.active_keys(kind)}
         listed = await handle_active(status=True)
         check.showed(held.keys() & listed, asked=began)
-        if check.is_doubted:
+        if written.is_doubted:
             # It is repeated soon, and what it lacks is read no more often than without a doubt.
             before -= context.settings.reconcile_seconds
         await self._read_omitted(kind, listed, before)
@@ -173,7 +174,7 @@ class Reconciliation:
             DoubtedListError: one lacks what must be in it.
         """
         for kind, written in self._written.items():
-            if written.check.is_doubted:
+            if written.is_doubted:
                 # The list of changes was believed until now, and may have hidden ends.
                 await self._watermarks[kind].move_back(self._whole_until[kind])
                 self._retract(written.check.unwatched, to=self._whole_from.get(kind))
@@ -181,7 +182,7 @@ class Reconciliation:
                 written.check.found_whole()
                 self._whole_until[kind], self._whole_from[kind] = theirs, began
         for written in self._written.values():
-            written.check.require()
+            written.require()
 
     def _retract(self, unwatched: Collection[str], *, to: float | None) -> None:
         at = None if to is None else self._context.our_time(to)

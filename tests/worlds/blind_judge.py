@@ -7,14 +7,21 @@ from itertools import pairwise
 
 from tests.worlds.alert_judge import active_spans, gaps_of
 from tests.worlds.allowances import RECOVERED_SECONDS, due
-from tests.worlds.blindness import RUN_LISTS, Blindness, blindnesses, due_report, unknown_from
+from tests.worlds.blindness import (
+    RUN_LISTS,
+    UNREACHABLE,
+    UNSHARED,
+    Blindness,
+    blindnesses,
+    due_report,
+    unknown_from,
+)
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.impairments import Span
 from tests.worlds.play import Played
 from tests.worlds.received import OtherAlertWord, Received
 from tests.worlds.script import World
 
-RULE = "workspace_unreachable"
 _KNOWN = "known"
 _REACHABLE = "reachable"
 # Of the rules about durations, by default.
@@ -29,23 +36,47 @@ def blind_findings(world: World, received: Received, played: Played) -> Iterator
     """Yield what is green although it cannot be followed, and alerts about it without a cause."""
     parts = blindnesses(world)
     down = [*world.outages, *played.stops]
-    words = [
-        word for (rule, _), own in received.other_alerts.items() for word in own if rule == RULE
-    ]
-    active = active_spans(sorted(words, key=lambda word: word.at), played.until)
+    words = {
+        rule: [
+            word for (own, _), said in received.other_alerts.items() for word in said if own == rule
+        ]
+        for rule in (UNREACHABLE, UNSHARED)
+    }
+    active = {
+        rule: active_spans(sorted(own, key=lambda word: word.at), played.until)
+        for rule, own in words.items()
+    }
     for part in parts:
         # What cannot even be asked for cannot be found to be missing.
-        refused = [other.span for other in parts if other.kinds and other is not part]
-        yield from _silences(world, part, active, played, [*down, *_withdrawn(world, part)])
-        yield from _known_states(world, part, received, played, [*down, *refused])
-        yield from _glimpses(world, part, played, [*down, *refused])
-    yield from _without_cause(world, active, parts, down)
-    yield from _without_reason(world, words)
+        refused = [
+            other.span
+            for other in parts
+            if other is not part and other.kinds and other.flows is None
+        ]
+        unlisted = [
+            Span(other.span.begin, other.recovered_at)
+            for other in parts
+            if other.hides_pipelines and part.flows is not None
+        ]
+        unseen = [*down, *refused, *unlisted]
+        said = [span for rule in part.rules for span in active[rule]]
+        yield from _silences(
+            world, part, said, played, [*down, *unlisted, *_withdrawn(world, part)]
+        )
+        yield from _known_states(world, part, received, played, unseen)
+        yield from _glimpses(world, part, played, unseen)
+    yield from _without_cause(world, active[UNREACHABLE], parts, down)
+    yield from _without_reason(world, words[UNREACHABLE])
     yield from _other_alerts(world, received)
 
 
 def _withdrawn(world: World, part: Blindness) -> list[Span]:
-    """Return when lists of runs are refused, which has its own alert and shows nothing else."""
+    """Return when lists of runs are refused, which has its own alert and shows nothing else.
+
+    A flow is missed in the list of flows all the same.
+    """
+    if part.flows is not None:
+        return []
     return [
         withdrawal.span
         for withdrawal in world.withdrawals
@@ -57,11 +88,12 @@ def _silences(
     world: World, part: Blindness, active: Sequence[Span], played: Played, down: Sequence[Span]
 ) -> Iterator[Finding]:
     owed = Span(due_report(part, down), min(part.span.end, played.until) - _LAST_SECONDS)
+    rules = " or ".join(sorted(part.rules))
     for gap in gaps_of(owed, [*active, *played.stops]):
         yield Finding(
             seed=world.seed,
             kind=Kind.BLIND,
-            text=f"{part.text} since {part.span.begin:.1f}, and {RULE} is not active "
+            text=f"{part.text} since {part.span.begin:.1f}, and {rules} is not active "
             f"from {gap.begin:.1f} to {gap.end:.1f}",
         )
 
@@ -77,9 +109,10 @@ def _known_states(
     states = {
         f"{subject.kind} {subject.pipeline}": (former, _KNOWN)
         for subject, former in received.former_states.items()
-        if subject.kind in part.kinds
+        if subject.kind in part.kinds and (part.flows is None or subject.pipeline in part.flows)
     }
-    states["the workspace"] = (received.workspace_states, _REACHABLE)
+    if part.flows is None:
+        states["the workspace"] = (received.workspace_states, _REACHABLE)
     for name, (former, green) in states.items():
         if any(
             state == green and at < end and begin < following
@@ -95,7 +128,8 @@ def _glimpses(
     begin, end = unknown_from(part, down), min(part.span.end, played.until)
     for glimpse in played.glimpses:
         is_inside = begin <= glimpse.at < end and _has_read(glimpse.at, played.stops)
-        if not part.kinds or not is_inside:
+        # Other flows are shown as ever: what is counted by kinds may be theirs.
+        if not part.kinds or part.flows is not None or not is_inside:
             continue
         shown = sorted(glimpse.active_kinds.get(world.name, set()) & part.kinds)
         green = [f"metrics count active {kind}s" for kind in shown]
@@ -132,7 +166,7 @@ def _without_cause(
     ]
     for span in active:
         for gap in gaps_of(span, causes):
-            text = f"{RULE} is active from {gap.begin:.1f} to {gap.end:.1f} without a cause"
+            text = f"{UNREACHABLE} is active from {gap.begin:.1f} to {gap.end:.1f} without a cause"
             yield Finding(seed=world.seed, kind=Kind.FALSE_RED, text=text)
 
 
@@ -144,7 +178,7 @@ def _is_outage(world: World, part: Blindness) -> bool:
 def _without_reason(world: World, words: Sequence[OtherAlertWord]) -> Iterator[Finding]:
     for word in words:
         if word.word == "fired" and not word.reason:
-            text = f"{RULE} fired at {word.at:.1f} without a reason"
+            text = f"{UNREACHABLE} fired at {word.at:.1f} without a reason"
             yield Finding(seed=world.seed, kind=Kind.BLIND, text=text)
 
 
@@ -152,7 +186,7 @@ def _other_alerts(world: World, received: Received) -> Iterator[Finding]:
     """Yield alerts of rules that nothing in a world can be a reason for."""
     for (rule, _), words in received.other_alerts.items():
         caused = {*_by_duration(world), *_by_stamps(world), *_by_rights(world)}
-        if rule not in (RULE, *_JUDGED_ELSEWHERE, *caused):
+        if rule not in (UNREACHABLE, *_JUDGED_ELSEWHERE, *caused):
             text = f"{rule} fired at {words[0].at:.1f} about {words[0].labels}: {words[0].reason}"
             yield Finding(seed=world.seed, kind=Kind.FALSE_RED, text=text)
 
@@ -168,7 +202,7 @@ def _by_duration(world: World) -> frozenset[str]:
 def _by_rights(world: World) -> frozenset[str]:
     """Return the rule about flows that are no longer shared, where one is not."""
     is_caused = any(hiding.flows is not None for hiding in world.hidings)
-    return frozenset({"pipelines_unshared"}) if is_caused else frozenset()
+    return frozenset({UNSHARED}) if is_caused else frozenset()
 
 
 def _by_stamps(world: World) -> frozenset[str]:

@@ -21,6 +21,8 @@ from tests.worlds.impaired import Impaired
 from tests.worlds.impairments import Hiding, ListName, QueryKind, ShortList, Span, Withdrawal
 from tests.worlds.script import NEVER, RunKind, World
 
+UNREACHABLE = "workspace_unreachable"
+UNSHARED = "pipelines_unshared"
 _SLACK_SECONDS = 25.0
 _OF_JOB_GROUPS = frozenset({RunKind.JOB_GROUP, RunKind.FLOW_RUN})
 _OF_PLAN_RUNS = frozenset({RunKind.PLAN_RUN})
@@ -34,14 +36,15 @@ _REQUESTED_SECONDS = {
     ListName.SCHEDULES: 2 * POLL.schedules_seconds,
 }
 _VANISHED_TOGETHER = 3  # fewer active runs may have been deleted
+_UNSHARED_FOR_SECONDS = 60.0  # of the rule about flows that are hidden by rights, by default
 _DENIED_SECONDS = 2 * POLL.reconcile_seconds  # two reconciliations deny a run
 
 
 class Blindness(Struct, frozen=True, kw_only=True):
     """A span in which something cannot be followed.
 
-    ``reported_within`` is how long it may take until an alert says so; None: none is owed.
-    ``kinds`` are the runs of which nothing is known any more.
+    ``reported_within`` is how long it may take until an alert says so, of one of ``rules``; None:
+    none is owed. ``kinds`` are the runs of which nothing is known any more, of ``flows`` only.
     """
 
     text: str
@@ -54,6 +57,7 @@ class Blindness(Struct, frozen=True, kw_only=True):
     hides_schedules: bool = False
     hides_pipelines: bool = False
     flows: frozenset[int] | None = None  # these only; None: all
+    rules: frozenset[str] = frozenset({UNREACHABLE})
 
 
 def blindnesses(world: World) -> list[Blindness]:
@@ -61,7 +65,12 @@ def blindnesses(world: World) -> list[Blindness]:
     return [
         *(_of_withdrawal(withdrawal) for withdrawal in world.withdrawals),
         *(_of_short_list(world, short) for short in world.short_lists),
-        *(_of_hiding(world, hiding) for hiding in world.hidings),
+        *(
+            _of_vanished(world, hiding)
+            if hiding.flows is None
+            else _of_flows(world, hiding, hiding.flows)
+            for hiding in world.hidings
+        ),
         *_of_other_person(world),
         *_of_clock(world),
     ]
@@ -70,7 +79,7 @@ def blindnesses(world: World) -> list[Blindness]:
 def due_report(part: Blindness, down: Sequence[Span]) -> float:
     """Return by when an alert must say that this cannot be followed; never where none is owed.
 
-    ``down`` is when the workspace or the daemon is.
+    ``down`` is when the workspace or the daemon is, or what is to be missed cannot be listed.
     """
     if part.reported_within is None:
         return NEVER
@@ -169,12 +178,10 @@ def _missed_from(world: World, short: ShortList) -> float:
     return next((at for at in inside if is_missed(at)), NEVER)
 
 
-def _of_hiding(world: World, hiding: Hiding) -> Blindness:
-    is_all = hiding.flows is None
-    named = "every run" if hiding.flows is None else f"flow {sorted(hiding.flows)}"
-    is_owed = is_all and is_missed(world, hiding)
+def _of_vanished(world: World, hiding: Hiding) -> Blindness:
+    is_owed = is_missed(world, hiding)
     return Blindness(
-        text=f"{named} is hidden, and refused by id with {hiding.refusal}",
+        text=f"every run is hidden, and refused by id with {hiding.refusal}",
         span=hiding.span,
         recovered_at=hiding.span.end + POLL.relist_seconds * 1.1,
         reported_within=_DENIED_SECONDS * 1.1 + UNREACHABLE_FOR_SECONDS + _SLACK_SECONDS
@@ -183,8 +190,37 @@ def _of_hiding(world: World, hiding: Hiding) -> Blindness:
         kinds=_OF_JOB_GROUPS if is_owed else frozenset(),
         observed_within=POLL.reconcile_seconds * 1.1,
         hides_runs=True,
-        flows=hiding.flows,
     )
+
+
+def _of_flows(world: World, hiding: Hiding, flows: frozenset[int]) -> Blindness:
+    """Return what follows from flows that are hidden by rights: each is missed in their list."""
+    listed = POLL.names_seconds * 1.1  # by the first list without it, which its own read confirms
+    down = [*world.outages, *world.stops, *_without_list_of_flows(world)]
+    is_owed = due(0.0, listed, down) <= hiding.span.begin and all(
+        flow.deleted_at == NEVER for flow in world.flows if flow.id in flows
+    )
+    is_all = flows >= {flow.id for flow in world.flows}
+    return Blindness(
+        text=f"flow {sorted(flows)} is hidden, and refused by id with {hiding.refusal}",
+        span=hiding.span,
+        recovered_at=hiding.span.end + POLL.relist_seconds * 1.1,
+        reported_within=listed + _UNSHARED_FOR_SECONDS + _SLACK_SECONDS if is_owed else None,
+        kinds=_OF_JOB_GROUPS if is_owed else frozenset(),
+        observed_within=listed,
+        hides_runs=True,
+        flows=flows,
+        rules=frozenset({UNREACHABLE, UNSHARED} if is_all else {UNSHARED}),
+    )
+
+
+def _without_list_of_flows(world: World) -> list[Span]:
+    """Return when a flow cannot be missed in the list of flows."""
+    parts = [
+        *(_of_withdrawal(each) for each in world.withdrawals),
+        *(_of_short_list(world, each) for each in world.short_lists),
+    ]
+    return [_unknown(part) for part in parts if part.hides_pipelines]
 
 
 def is_missed(world: World, hiding: Hiding) -> bool:

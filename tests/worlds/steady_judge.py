@@ -8,8 +8,7 @@ from itertools import pairwise
 
 from tests.worlds.alert_judge import RULE, active_spans, gaps_of
 from tests.worlds.allowances import RECOVERED_SECONDS, due
-from tests.worlds.blind_judge import RULE as UNREACHABLE
-from tests.worlds.blindness import blindnesses
+from tests.worlds.blindness import UNREACHABLE, blindnesses
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.impairments import Span
 from tests.worlds.play import LASTING, Played

@@ -227,6 +227,75 @@ def test_what_hides_behind_a_refused_list_is_missed_once_the_list_is_back(
     assert found[:1] == kinds
 
 
+_OTHER = 5
+# The first of two flows is hidden from 100 to 500, by rights.
+_HIDDEN = msgspec.structs.replace(
+    _WORLD,
+    flows=(*_WORLD.flows, Pipeline(id=_OTHER, name="Other", parts=(6,))),
+    hidings=(Hiding(span=Span(100, 500), flows=frozenset({_FLOW}), refusal=Refusal.FORBIDDEN),),
+)
+_UNSHARED = [
+    _retained(10, _STATE, "known"),
+    _retained(10, f"dataprep/v1/world-0/job_group/{_OTHER}/state", "known"),
+    _retained(10, "dataprep/v1/world-0/state", "reachable"),
+    _retained(150, _STATE, "unknown"),
+    _retained(520, _STATE, "known"),
+    _alert(210, "fired", "pipelines_unshared"),
+    _alert(520, "resolved", "pipelines_unshared"),
+]
+
+
+def test_what_is_said_of_a_flow_that_is_hidden_by_rights_is_not_found() -> None:
+    """Its own alert and its own state agree with the truth, and so do active runs of others."""
+    assert _blind(_UNSHARED, _glimpse("reachable", "job_group"), world=_HIDDEN) == []
+
+
+def test_a_flow_that_is_hidden_by_rights_and_green_is_found() -> None:
+    """It is owed its alert in time and until it is shown, and a state that is not known."""
+    for left_out in (slice(3, 5), slice(5, 7)):
+        said = [*_UNSHARED]
+        del said[left_out]
+        assert _blind(said, world=_HIDDEN) == [Kind.BLIND]
+    early = [*_UNSHARED[:-1], _alert(300, "resolved", "pipelines_unshared")]
+    assert _blind(early, world=_HIDDEN) == [Kind.BLIND]
+
+
+@pytest.mark.parametrize(
+    "excused",
+    [
+        {"stops": (Span(0, 480),)},
+        {
+            "withdrawals": (
+                Withdrawal(
+                    span=Span(90, 480),
+                    lists=frozenset({ListName.FLOWS}),
+                    refusal=Refusal.FORBIDDEN,
+                ),
+            )
+        },
+        {"flows": (Pipeline(id=_FLOW, name="Flow", parts=(_RECIPE,), deleted_at=300.0),)},
+    ],
+    ids=["nobody has listed it", "flows are not listed", "deleted"],
+)
+def test_a_flow_that_nobody_can_miss_is_owed_nothing(excused: dict[str, object]) -> None:
+    """Only who has seen it, and reads the list that lacks it, can say that it is hidden."""
+    world = msgspec.structs.replace(_HIDDEN, **excused)
+    found = _blind([], world=world)
+    assert found == ([Kind.BLIND] if world.withdrawals else [])  # that of the withdrawal
+
+
+def test_an_outage_stands_for_the_only_flow() -> None:
+    """Where no other flow is shown, nothing tells its rights from those to the workspace."""
+    outage = [
+        *(arrival for arrival in _UNSHARED if "pipelines_unshared" not in arrival.topic),
+        _alert(210, "fired", "workspace_unreachable"),
+        _alert(520, "resolved", "workspace_unreachable"),
+    ]
+    only = msgspec.structs.replace(_HIDDEN, flows=_WORLD.flows)
+    assert _blind(outage, world=only) == []
+    assert Kind.BLIND in _blind(outage, world=_HIDDEN)
+
+
 def _missed(*arrivals: Arrival, world: World = _SCHEDULED) -> list[Kind]:
     played = _played(arrivals, world)
     received = Received(played.arrivals, world.name)

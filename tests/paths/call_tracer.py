@@ -70,14 +70,17 @@ class CallTracer:
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """Be called for each call in this thread, and in all that start meanwhile."""
+        """Be called for each call in all threads that start meanwhile, in this one by `watch`."""
         threading.setprofile(self._profile)
-        sys.setprofile(self._profile)
         try:
             yield
         finally:
             sys.setprofile(None)
             threading.setprofile(None)
+
+    def watch(self) -> None:
+        """Be called for each call in this thread, until a path has ended."""
+        sys.setprofile(self._profile)
 
     def begin(self, *tasks: str, until: bytes | None = None) -> None:
         """Count from now on what tasks do whose names begin so.
@@ -90,6 +93,7 @@ class CallTracer:
 
     def end(self) -> TracedPath:
         """Return what was counted."""
+        sys.setprofile(None)
         counted, self._calls = self._counted, None
         functions: Counter[tuple[str, str]] = Counter()
         for code, count in counted.items():

@@ -40,6 +40,7 @@ _RUNNING = 40  # job groups, each of a flow of its own; the plays end some of th
 _POLL_SECONDS, _STEP_SECONDS = 5.0, 0.5
 _IDLE_TURNS, _TURN_SECONDS = 5, 0.02
 _PAGE_KEPT_SECONDS = 11.0
+_START_SECONDS = 100.0  # on a machine that does something else
 _SELDOM_SECONDS = 1_000_000.0  # what must not run while a path is played
 
 _REQUEST = "Task-"  # asyncio's own name for tasks, which aiohttp leaves to its handlers
@@ -135,6 +136,7 @@ class PlayedDaemon:
 
     async def _until_idle(self) -> None:
         """Return when the daemon does nothing any more, because its clock stands still."""
+        self._tracer.watch()
         idle, entered = 0, -1
         while idle < _IDLE_TURNS:
             idle = idle + 1 if entered == self._tracer.entered else 0
@@ -196,7 +198,11 @@ async def _played_daemon(tracer: CallTracer, folder: Path) -> AsyncIterator[Play
                 callbacks_url=f"http://127.0.0.1:{port}/hooks/{_NAME}",
                 session=session,
             )
-            await eventually(played.has_read_all, why="the daemon does not know all runs")
+            await eventually(
+                played.has_read_all,
+                why="the daemon does not know all runs",
+                within_seconds=_START_SECONDS,
+            )
             async with standing_still:
                 yield played
     finally:

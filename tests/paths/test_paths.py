@@ -10,7 +10,7 @@ from tests.paths.lines import PACKAGE, line_report, lines_by_room, room_of
 
 async def test_each_path_is_traced_from_end_to_end(tmp_path: Path) -> None:
     """Every room on a path is seen, those beside it are not, and no view looks for the shard."""
-    paths = await trace_paths(tmp_path, plays=2, warm_plays=1)
+    paths = await trace_paths(tmp_path, plays=1, warm_plays=1)
     rooms = {aim: set(traced.files_by_room()) for aim, traced in paths.items()}
 
     stored_and_sent = {"model", "tracking", "bus", "outputs"}

@@ -15,14 +15,13 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import aiohttp
 from aiohttp import web
 from msgspec import Struct
 
 from tests.bench.figures import Figure, table
-from tests.bench.processes import processor_seconds, serving
+from tests.bench.processes import processor_seconds, resident_bytes, serving
 from tests.postgres_server import PostgresServer
 
 TITLE = "Shards in which nothing happens"
@@ -30,7 +29,6 @@ _QUERY = re.compile(r"^dataprep-monitor[^|\n]*\|LOG:  (?:execute [^:]*|statement
 _LAG = re.compile(
     r'^dataprep_monitor_event_loop_lag_seconds_bucket\{le="([^"]+)"\} (\S+)$', re.MULTILINE
 )
-_PAGE_BYTES = 4096
 
 
 class Sizes(Struct, frozen=True, kw_only=True):
@@ -103,7 +101,7 @@ async def _cost(shards: int, workspace_url: str, sizes: Sizes) -> _Cost:
             return _Cost(
                 start_seconds=start_seconds,
                 start_queries=queries - before_start,
-                memory_bytes=_resident_bytes(daemon.process_id),
+                memory_bytes=resident_bytes(daemon.process_id),
                 core_share=(processor_seconds(daemon.process_id) - busy) / lasted,
                 queries_per_second=(_queries(server) - queries) / lasted,
                 lag_seconds=_longest(before, looks),
@@ -125,10 +123,6 @@ def _longest(before: dict[float, float], after: dict[float, float]) -> float:
 
 def _queries(server: PostgresServer) -> int:
     return len(_QUERY.findall(server.log))
-
-
-def _resident_bytes(process_id: int) -> int:
-    return int(Path(f"/proc/{process_id}/statm").read_text().split()[1]) * _PAGE_BYTES
 
 
 @asynccontextmanager

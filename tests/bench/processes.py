@@ -9,6 +9,7 @@ import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -21,6 +22,7 @@ END_SECONDS = 120.0
 _LOAD_SECONDS = 240.0
 # Linux's number of the clock that counts a process's time on processors: `clock_getcpuclockid`.
 _SCHEDULER_CLOCK = 2
+_PAGE_BYTES = 4096
 _SPIN = "while True: pass"
 
 
@@ -34,6 +36,11 @@ class Served(Struct, frozen=True, kw_only=True):
 def processor_seconds(process_id: int) -> float:
     """Return what a process has used so far, user and system, in all its threads."""
     return time.clock_gettime((~process_id << 3) | _SCHEDULER_CLOCK)
+
+
+def resident_bytes(process_id: int) -> int:
+    """Return the memory that a process occupies."""
+    return int(Path(f"/proc/{process_id}/statm").read_text().split()[1]) * _PAGE_BYTES
 
 
 @contextlib.asynccontextmanager

@@ -15,6 +15,7 @@ from tests.bench import (
     alerts,
     backtest,
     cluster,
+    ended_runs,
     idle_shards,
     ingest,
     job_library,
@@ -147,6 +148,15 @@ async def test_transitions_are_measured() -> None:
     """Few and many runs in memory yield a ratio and a weight."""
     sizes = run_memory.Sizes(repetitions=1, few=10, many=100, transitions=20, weighed=100)
     assert_measured(await run_memory.measure(sizes))
+
+
+@pytest.mark.soak
+async def test_the_memory_of_ended_runs_is_measured() -> None:
+    """Before, between and after two parts of ends, with a ratio of each."""
+    sizes = ended_runs.Sizes(
+        active=100, flows=5, ends=(50, 40), requests_per_minute=MANY, rest_seconds=0.1
+    )
+    assert_measured(await ended_runs.measure(sizes))
 
 
 @pytest.mark.soak

@@ -64,7 +64,7 @@ soak-clusters: $(TEST) servers
 worlds: $(TEST) servers ## play scripted worlds: WORLDS=2000 SEED=100, ARGS="--only 7"
 	$(BIN)/python -m tests.worlds --seed $(or $(SEED),0) --worlds $(or $(WORLDS),100) $(ARGS)
 
-bench: $(TEST) servers ## measure against the simplest thing that could work; takes 15 minutes
+bench: $(TEST) servers ## measure against the simplest thing that could work; takes 25 minutes
 	$(BIN)/python -m tests.bench $(ARGS)
 
 pictures: $(TEST) servers ## take the pictures of README from the demo; takes 3 minutes

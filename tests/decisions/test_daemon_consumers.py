@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Retention
-from monitor.bus.settings import StorageSettings
+from monitor.bus.settings import StorageSettings, store_path
 from monitor.bus.sqlite import SqliteBus
 from monitor.catalogue.operations import Edition
 from monitor.config import Configuration
@@ -23,6 +25,7 @@ from tests.servers import Relay
 
 OUTCOMES = "dataprep_monitor_notifications_total"
 KINDS = stage.kinds_of(Edition.RL)
+KEPT_EVENTS = 8  # of the log that overtakes an output
 
 
 async def let_some_end(workspace: Sandbox, face: Face) -> None:
@@ -74,6 +77,15 @@ async def test_a_consumer_is_added_and_removed(tmp_path: Path) -> None:
         await all_events_may_leave(without)
 
 
+def events_in(settings: Configuration) -> int:
+    """Return how many events the log in the file holds."""
+    with closing(
+        sqlite3.connect(f"file:{store_path(settings.storage.url)}?mode=ro", uri=True)
+    ) as file:
+        (count,) = file.execute("SELECT count(*) FROM event").fetchone()
+    return int(count)
+
+
 async def all_events_may_leave(settings: Configuration) -> None:
     bus = await SqliteBus.open(settings.storage, clock=SystemClock(), registry=CollectorRegistry())
     consumers = (await bus.status()).consumers
@@ -105,7 +117,7 @@ async def test_retention_overtakes_a_consumer(tmp_path: Path) -> None:
             storage=StorageSettings(
                 url=settings.storage.url,
                 prune_seconds=0.3,
-                retention=Retention(events_count=8, events_hard_cap=8),
+                retention=Retention(events_count=KEPT_EVENTS, events_hard_cap=KEPT_EVENTS),
             ),
             # With a cap of a few events, a second's rest would let them go uncounted.
             metrics=msgspec.structs.replace(settings.metrics, pause_seconds=0.01),
@@ -113,6 +125,9 @@ async def test_retention_overtakes_a_consumer(tmp_path: Path) -> None:
         async with stage.daemon(settings) as face:
             await let_some_end(workspace, face)
             lost = "dataprep_monitor_events_lost_total"
+            await eventually(
+                lambda: events_in(settings) <= KEPT_EVENTS, why="what is over the cap stays"
+            )
             await broker.start()
 
             async def is_lost_event_published() -> bool:

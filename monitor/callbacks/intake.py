@@ -94,6 +94,8 @@ class CallbackIntake:
             async with asyncio.timeout(timeout_seconds):
                 return await answer
         except TimeoutError as exc:
+            # The sender repeats it: while the store hangs only requests in flight are held.
+            self._arrivals = [each for each in self._arrivals if each.answer is not answer]
             late = f"the store was not free within {timeout_seconds:g} s"
             raise BusUnavailableError(late) from exc
 
@@ -107,6 +109,8 @@ class CallbackIntake:
         self._is_begun = False
         if self._arrivals:
             self._begin()
+        if not batch:  # all of it was given up
+            return
         try:
             observed = await self._observer.observe_callbacks(
                 [arrival.callback for arrival in batch],

@@ -271,6 +271,20 @@ async def test_a_commit_that_hangs_is_overload(scene: Scene) -> None:
     await polling
 
 
+async def test_what_was_given_up_is_not_held(scene: Scene) -> None:
+    """While a store hangs, callbacks that were refused pile up nowhere: the sender repeats them."""
+    await scene.poll(1, 2)
+    scene.bus.may_commit.clear()
+    polling = asyncio.create_task(scene.poll(2, word="Complete"))
+    await turns()
+    with pytest.raises(BusUnavailableError):
+        await scene.send(1, timeout_seconds=0.01)
+    scene.bus.may_commit.set()
+    await polling
+    await scene.intake.close()
+    assert "acme:job_group:1:succeeded" not in await scene.emitted()
+
+
 async def test_a_run_that_has_ended_meanwhile_is_answered(scene: Scene) -> None:
     """A poll that ends the run first makes the callback tell nothing new; it is stored."""
     await scene.poll(1)

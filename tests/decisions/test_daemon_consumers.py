@@ -77,6 +77,19 @@ async def test_a_consumer_is_added_and_removed(tmp_path: Path) -> None:
         await all_events_may_leave(without)
 
 
+def with_short_log(settings: Configuration) -> Configuration:
+    return msgspec.structs.replace(
+        settings,
+        storage=StorageSettings(
+            url=settings.storage.url,
+            prune_seconds=0.3,
+            retention=Retention(events_count=KEPT_EVENTS, events_hard_cap=KEPT_EVENTS),
+        ),
+        # With a cap of a few events, a second's rest would let them go uncounted.
+        metrics=msgspec.structs.replace(settings.metrics, pause_seconds=0.01),
+    )
+
+
 def events_in(settings: Configuration) -> int:
     """Return how many events the log in the file holds."""
     with closing(
@@ -112,16 +125,7 @@ async def test_retention_overtakes_a_consumer(tmp_path: Path) -> None:
         settings = stage.configuration(
             tmp_path, stage.workspace_configuration(workspace, url), broker_url=broker.url
         )
-        settings = msgspec.structs.replace(
-            settings,
-            storage=StorageSettings(
-                url=settings.storage.url,
-                prune_seconds=0.3,
-                retention=Retention(events_count=KEPT_EVENTS, events_hard_cap=KEPT_EVENTS),
-            ),
-            # With a cap of a few events, a second's rest would let them go uncounted.
-            metrics=msgspec.structs.replace(settings.metrics, pause_seconds=0.01),
-        )
+        settings = with_short_log(settings)
         async with stage.daemon(settings) as face:
             await let_some_end(workspace, face)
             lost = "dataprep_monitor_events_lost_total"

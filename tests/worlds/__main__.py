@@ -88,6 +88,7 @@ def _play_batch(
     for each in worlds:
         if options.stories is not None and each.seed in failing:
             lines = [*story(each, played), *figures.lines()]
+            options.stories.mkdir(parents=True, exist_ok=True)
             (options.stories / f"{each.seed}.txt").write_text("\n".join(lines))
     return figures
 

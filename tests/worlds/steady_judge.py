@@ -31,13 +31,13 @@ def steady_findings(world: World, received: Received, played: Played) -> Iterato
 def _fired_again(world: World, received: Received) -> Iterator[Finding]:
     """Yield alerts by a failure that an alert, since resolved, was about already."""
     for (rule, subject), words in received.alerts.items():
-        if rule not in (RULE, LASTING):
-            # What is seen late may break a row of failures; another one may end with some of them.
-            # With the same start it would have the ids of the first, and other contents.
-            continue
         over: set[Run] = set()
         for word in words:
             again = over & word.evidence
+            if rule not in (RULE, LASTING) and word.evidence - over:
+                # What is seen late may break a row of failures; another one, with a new failure,
+                # may end with some of the same.
+                again = set()
             if word.word == "resolved":
                 over |= word.evidence
             elif word.word == "fired" and again and not word.is_over_when_seen:

@@ -49,7 +49,13 @@ _REFUSED = msgspec.structs.replace(
 
 
 def _alert(
-    at: float, word: str, rule: str = "run_failed", *, start: float = 0, is_over: bool = False
+    at: float,
+    word: str,
+    rule: str = "run_failed",
+    *,
+    start: float = 0,
+    is_over: bool = False,
+    failed: Sequence[int] = (_FAILED,),
 ) -> Arrival:
     labels = {"workspace": "world-0"}
     if rule != "workspace_unreachable":
@@ -60,7 +66,7 @@ def _alert(
         "data": {
             "labels": labels,
             "startsAt": (_ZERO + timedelta(seconds=start)).isoformat(),
-            "evidence": [f"world-0:job_group:{_FAILED}:failed"],
+            "evidence": [f"world-0:job_group:{run}:failed" for run in failed],
             "over_when_seen": is_over,
         },
     }
@@ -96,6 +102,17 @@ def test_a_failure_that_fires_twice_is_found() -> None:
     assert _kinds(once) == []
     assert _kinds([*once, _alert(60, "fired", start=55)]) == [Kind.FIRED_AGAIN]
     assert _kinds([*once, _alert(60, "fired", start=55, is_over=True)]) == []
+
+
+def test_a_row_that_fires_twice_by_the_same_failures_is_found() -> None:
+    """A row of failures that was over fires again only with a failure that it did not have."""
+    rule = "failing_repeatedly"
+    once = [
+        _alert(20, "fired", rule, failed=(3, 4, 5)),
+        _alert(50, "resolved", rule, failed=(3, 4, 5)),
+    ]
+    assert _kinds([*once, _alert(60, "fired", rule, start=55, failed=(4, 5, 6))]) == []
+    assert _kinds([*once, _alert(60, "fired", rule, start=55, failed=(4, 5))]) == [Kind.FIRED_AGAIN]
 
 
 def test_an_unreachable_workspace_that_recovers_too_early_is_found() -> None:

@@ -89,7 +89,7 @@ PURE = (
         for name in ("live_state", "observations", "runs", "secrets", "settings", "suggestions")
     ),
     "model.triggers",
-    "model.overall_health",
+    *(f"model.{name}" for name in ("overall_health", "poll_outcomes")),
     "model.words",
     "schedules",
     *(

@@ -18,8 +18,7 @@ from monitor.config import Configuration, WorkspaceConfiguration, config_hash
 from monitor.model.clock import Clock
 from monitor.outputs.metrics.daemon_metrics import DaemonMetrics
 from monitor.supervisor import Supervisor
-from monitor.web.daemon_status import DaemonStatus, ReadDaemonStatus
-from monitor.web.health import ClusterProblems
+from monitor.web.health import ClusterProblems, DaemonStatus
 from monitor.web.server import Server
 
 
@@ -96,7 +95,7 @@ def build_listener(
 
 def _daemon_status(
     configuration: Configuration, hosting: Hosting, store: ShardStore, *, started_at: datetime
-) -> ReadDaemonStatus:
+) -> Callable[[], DaemonStatus]:
     def status() -> DaemonStatus:
         return DaemonStatus(
             started_at=started_at,

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from monitor.bus.contract import EventBus, WriteFailures
 from monitor.bus.shards import ShardStore
+from monitor.model.checks import Check, CheckLine, failed, ok, worst
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.model.live_state import Reachability
 from monitor.outputs.records import RECORDS
 from monitor.supervisor import Supervisor, TaskState
 from monitor.tracking.live_state import LiveStateView
-from monitor.web.daemon_status import OutputStatus, worst_outputs
-from monitor.web.health import STARTING, Check, HealthFinding
-from monitor.web.shown_shards import ShownShard, ShownShards
+from monitor.web.health import READINESS_SECONDS, STARTING, ReadChecks
+from monitor.web.shown_shards import ShownShards
 
 _PROBE_SECONDS = 3.0
 # After the last write that the store refused, and only if it has stored another since.
 _TROUBLE_SECONDS = 60.0
+
+
+Ask = Callable[[str], Awaitable[Sequence[CheckLine]]]  # by the subject of its line
 
 
 async def probe_store(bus: EventBus | ShardStore) -> None:
@@ -35,60 +38,74 @@ def readiness_checks(
     *,
     store: ShardStore,
     shards: ShownShards,
-    cluster: Check | None,
+    cluster: Ask | None,
     has_started: Callable[[], bool],
     clock: Clock,
     supervisor: Supervisor,
-) -> Callable[[], Mapping[str, Check]]:
-    """Return what gives the checks of ``/readyz`` by name; a reload changes the outputs.
+) -> ReadChecks:
+    """Return what gives the checks of ``/readyz``.
 
     ``shards`` are those that this daemon holds; ``cluster`` None: it does not share the store.
     """
 
-    async def writes() -> HealthFinding:
-        try:
-            await probe_store(store)
-            statuses = [await shard.bus.status() for shard in shards().values()]
-        except BusError as exc:
-            return HealthFinding(ok=False, detail=f"cannot be written: {exc}")
-        findings = [_judged(status.write_failures) for status in statuses]
-        return next((finding for finding in findings if not finding.ok), _judged(None))
+    def outputs() -> dict[str, CheckLine]:
+        return worst(line for shard in shards().values() for line in shard.outputs())
 
-    async def starting() -> HealthFinding:
-        return HealthFinding(ok=False, detail=f"{len(shards()):,} shards have started so far")
+    async def output(name: str) -> list[CheckLine]:
+        return [outputs().get(name) or ok(name, "not configured")]
 
-    async def output(name: str) -> HealthFinding:
-        found = _outputs(shards()).get(name)
-        if found is None:
-            return HealthFinding(ok=True, detail="not configured")
-        return HealthFinding(ok=found.is_well, detail=found.detail)
+    async def starting(subject: str) -> list[CheckLine]:
+        return [failed(subject, f"{len(shards()):,} shards have started so far")]
 
-    async def tasks() -> HealthFinding:
-        failed = [
-            f"{name}: {status.reason}"
-            for name, status in supervisor.status().items()
-            if status.state is TaskState.FAILED
-        ]
-        return HealthFinding(ok=not failed, detail="; ".join(failed) or "all running")
-
-    def checks() -> Mapping[str, Check]:
+    def checks() -> Sequence[Check]:
         usual = [record.section for record in RECORDS if record.is_usual]
-        receivers = {name: partial(output, name) for name in [*usual, *_outputs(shards())]}
-        more = {} if cluster is None else {"cluster": cluster}
-        if not has_started():
-            more[STARTING] = starting
-        return {
-            "store": writes,
-            **more,
+        asks: dict[str, Ask] = {
+            "store": partial(_store, store, shards),
+            **({} if cluster is None else {"cluster": cluster}),
+            **({} if has_started() else {STARTING: starting}),
             "polls": partial(_polls, shards, clock),
-            **receivers,
-            "tasks": tasks,
+            **dict.fromkeys([*usual, *outputs()], output),
+            "tasks": partial(_tasks, supervisor),
         }
+        return [
+            Check(subject, partial(ask, subject), READINESS_SECONDS)
+            for subject, ask in asks.items()
+        ]
 
     return checks
 
 
-async def _polls(shards: ShownShards, clock: Clock) -> HealthFinding:
+async def _store(store: ShardStore, shards: ShownShards, subject: str) -> list[CheckLine]:
+    """Judge the store also by what it was to store, because a probe fits even on a full disk."""
+    try:
+        await probe_store(store)
+        statuses = [await shard.bus.status() for shard in shards().values()]
+    except BusError as exc:
+        return [failed(subject, f"cannot be written: {exc}")]
+    failures = (status.write_failures for status in statuses)
+    return [next(filter(None, map(partial(_refused, subject), failures)), ok(subject, "writable"))]
+
+
+def _refused(subject: str, failures: WriteFailures | None) -> CheckLine | None:
+    if failures is None or (failures.is_over and failures.quiet_seconds >= _TROUBLE_SECONDS):
+        return None
+    return failed(
+        subject,
+        f"{failures.count:,} writes were refused since {failures.since:%Y-%m-%dT%H:%M:%SZ}, the "
+        f"last {failures.quiet_seconds:.0f} s ago: {failures.reason}",
+    )
+
+
+async def _tasks(supervisor: Supervisor, subject: str) -> list[CheckLine]:
+    stopped = [
+        f"{name}: {status.reason}"
+        for name, status in supervisor.status().items()
+        if status.state is TaskState.FAILED
+    ]
+    return [failed(subject, "; ".join(stopped)) if stopped else ok(subject, "all running")]
+
+
+async def _polls(shards: ShownShards, clock: Clock, subject: str) -> list[CheckLine]:
     views = [shard.live for shard in shards().values()]
     workspaces = [workspace for view in views for workspace in view.workspaces()]
     down = [
@@ -102,22 +119,7 @@ async def _polls(shards: ShownShards, clock: Clock) -> HealthFinding:
         for cause in workspace.unwatched_causes()
     ]
     problems = [*down, *unwatched, *_late(views, now=clock.monotonic())]
-    return HealthFinding(ok=not problems, detail="; ".join(problems) or "all recent")
-
-
-def _outputs(shards: Mapping[str, ShownShard]) -> dict[str, OutputStatus]:
-    return worst_outputs(output for shard in shards.values() for output in shard.outputs())
-
-
-def _judged(failures: WriteFailures | None) -> HealthFinding:
-    """Judge the store by what it was to store, because a probe fits also on a full disk."""
-    if failures is None or (failures.is_over and failures.quiet_seconds >= _TROUBLE_SECONDS):
-        return HealthFinding(ok=True, detail="writable")
-    detail = (
-        f"{failures.count:,} writes were refused since {failures.since:%Y-%m-%dT%H:%M:%SZ}, the "
-        f"last {failures.quiet_seconds:.0f} s ago: {failures.reason}"
-    )
-    return HealthFinding(ok=False, detail=detail)
+    return [failed(subject, "; ".join(problems)) if problems else ok(subject, "all recent")]
 
 
 def _late(views: Sequence[LiveStateView], *, now: float) -> list[str]:

@@ -16,7 +16,7 @@ from monitor.cli.store_access import StoreProblem, as_problem, check_store_acces
 from monitor.cli.tables import print_json
 from monitor.config import Configuration, Problem, ValidationResult, config_hash
 from monitor.config.problems import without_credentials
-from monitor.model.check_lines import CheckOutcome
+from monitor.model.checks import CheckOutcome
 from monitor.outputs.records import RECORDS
 
 

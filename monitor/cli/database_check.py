@@ -11,7 +11,7 @@ from monitor.bus.postgres import refuse_missing_extra
 from monitor.bus.postgres_address import PostgresAddress
 from monitor.bus.settings import StorageSettings
 from monitor.config import Configuration
-from monitor.model.check_lines import CheckLine, failed, ok, warning
+from monitor.model.checks import CheckLine, failed, ok, warning
 from monitor.model.errors import BusSchemaError, BusUnavailableError, ConfigurationError
 from monitor.model.outside import is_loopback
 

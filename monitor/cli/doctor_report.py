@@ -16,7 +16,7 @@ from monitor.cli.settings_files import validate_file
 from monitor.cli.tables import print_json
 from monitor.listening.file_descriptors import descriptor_limit, raise_descriptor_limit
 from monitor.logs import Redactor
-from monitor.model.check_lines import CheckLine, CheckOutcome
+from monitor.model.checks import CheckLine, CheckOutcome
 from monitor.model.clock import SystemClock
 
 

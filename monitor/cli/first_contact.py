@@ -12,7 +12,7 @@ from monitor.cli.doctor_checks.access import reach
 from monitor.cli.doctor_checks.workspaces import hasty
 from monitor.config import Configuration
 from monitor.listening.settings import split_address
-from monitor.model.check_lines import FIRST, CheckOutcome
+from monitor.model.checks import FIRST, CheckOutcome
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
 from monitor.workspace.client import WorkspaceClient

@@ -17,7 +17,7 @@ from monitor.cli.store_access import as_problem, check_store_access
 from monitor.config import Configuration
 from monitor.config.problems import shown
 from monitor.logs import Redactor
-from monitor.model.check_lines import CheckOutcome
+from monitor.model.checks import CheckOutcome
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, BusLockedError, BusUnavailableError, ConfigurationError
 

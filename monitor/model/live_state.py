@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from monitor.model.ends import RunEnd
 from monitor.model.inventory import Inventory
+from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, RunState, Source, Status
 from monitor.model.triggers import ScheduleTrigger
 
@@ -101,7 +102,7 @@ class PollStatus(Struct, frozen=True, kw_only=True, gc=False):
     poll: str
     last_attempt_at: datetime
     last_success_at: datetime | None
-    last_outcome: str
+    last_outcome: PollOutcome
     overdue_at: float | None = None  # past this without success it counts as late
 
     def is_overdue(self, monotonic: float) -> bool:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from monitor.model.check_lines import CheckLine, failed, ok, warning
+from monitor.model.checks import CheckLine, failed, ok, warning
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputUnavailableError
 from monitor.model.outside import is_loopback

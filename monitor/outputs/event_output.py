@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, ClassVar, Self
 
 from msgspec import Struct
@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import EventBus, Recorded, Start
 from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics
-from monitor.model.check_lines import CheckLine
+from monitor.model.checks import CheckLine
 from monitor.model.clock import Clock
 from monitor.model.events import Event
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
@@ -76,7 +76,7 @@ class EventOutput(ABC):
 
     @staticmethod
     @abstractmethod
-    async def check(settings: Any, *, clock: Clock) -> list[CheckLine]:
+    async def check(settings: Any, *, clock: Clock) -> Sequence[CheckLine]:
         """Return the lines of ``doctor``: whether the receiver really takes what is sent."""
 
     # --- its state, for people ---

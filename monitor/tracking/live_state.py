@@ -22,6 +22,7 @@ from monitor.model.live_state import (
     WorkspaceStatus,
     unshared_pipelines,
 )
+from monitor.model.poll_outcomes import FAILED_OUTCOMES, STARVED_OUTCOMES
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState
 from monitor.tracking.pipeline_directory import PipelineDirectory
 from monitor.tracking.reachability_history import shown
@@ -44,12 +45,6 @@ FIRST_READS: Mapping[str, tuple[str, str]] = {
 _FLOW_RUNS = "flow_runs"  # the poll that reads their ends
 # Tries a workspace that is cut off as a whole, in the place of all other polls.
 RECOVERY = "recovery"
-# Other outcomes pass by themselves, or show nothing about the workspace: budgets, our own store.
-FAILED_OUTCOMES = frozenset(
-    {"unreachable", "unauthorized", "unreadable", "rejected", "no_such_object", "failed"}
-)
-# These are no failures before a success is overdue: a wait within a minute is kept.
-STARVED_OUTCOMES = frozenset({"throttled", "budget"})
 HealthId = tuple[str, RunKind, str, str | None]  # workspace, run kind, pipeline, recipe
 
 

@@ -1,23 +1,35 @@
-"""Health of the daemon: liveness, and readiness by named checks."""
+"""The status of the daemon itself, as `app` fills it in, and its readiness by named checks."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from msgspec import Struct
 
+from monitor.bus.contract import Retention
+from monitor.model.checks import Check, ask_all
 from monitor.model.clock import Clock
 
-Check = Callable[[], Awaitable["HealthFinding"]]
+ReadChecks = Callable[[], Sequence[Check]]  # a reload changes them
 
 STARTING = "starting"  # the check that fails until the first shards have started
 
-_CHECK_SECONDS = 5.0
+READINESS_SECONDS = 5.0  # of each check
 _RECENT_SECONDS = 5.0
 _WAIT_SECONDS, _FIRST_WAIT_SECONDS = 0.25, 2.0  # the first: nothing recent is known
 # Of a check that hangs, the finding is as old as its time limit.
-_OLDEST_SECONDS = _RECENT_SECONDS + 2 * _CHECK_SECONDS
+_OLDEST_SECONDS = _RECENT_SECONDS + 2 * READINESS_SECONDS
+
+
+class DaemonStatus(Struct, frozen=True, kw_only=True):
+    """This daemon, and its configuration in force."""
+
+    started_at: datetime
+    config_hash: str
+    store_schema: int
+    retention: Retention
 
 
 class HealthFinding(Struct, frozen=True, kw_only=True):
@@ -41,17 +53,20 @@ class Readiness(Struct, frozen=True, kw_only=True):
     checks: dict[str, HealthFinding]
 
 
-async def readiness(checks: Mapping[str, Check]) -> Readiness:
-    """Run all checks at once, each within its time limit."""
-    findings = await asyncio.gather(*(_bounded(check) for check in checks.values()))
-    by_name = dict(zip(checks, findings, strict=True))
-    return Readiness(ready=all(finding.ok for finding in findings), checks=by_name)
+async def readiness(checks: Sequence[Check]) -> Readiness:
+    """Ask all checks at once, each within its time limit."""
+    findings = {
+        line.subject: HealthFinding(ok=line.is_well, detail=line.found)
+        for lines in await ask_all(checks)
+        for line in lines
+    }
+    return Readiness(ready=all(finding.ok for finding in findings.values()), checks=findings)
 
 
 class RecentReadiness:
     """The readiness of the last seconds, for callers that ask often and cannot wait for a check."""
 
-    def __init__(self, checks: Callable[[], Mapping[str, Check]], *, clock: Clock) -> None:
+    def __init__(self, checks: ReadChecks, *, clock: Clock) -> None:
         self._checks = checks
         self._clock = clock
         self._begun_at = float("-inf")  # monotonic; of the newest run of the checks
@@ -80,11 +95,3 @@ class RecentReadiness:
         if running is not None and running.done():
             self._running = None
             self._known = self._begun_at, running.result()
-
-
-async def _bounded(check: Check) -> HealthFinding:
-    try:
-        async with asyncio.timeout(_CHECK_SECONDS):
-            return await check()
-    except TimeoutError:
-        return HealthFinding(ok=False, detail=f"no answer within {_CHECK_SECONDS:.0f} s")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 
 import msgspec
 from aiohttp import web
@@ -17,11 +17,10 @@ from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.model.clock import Clock
 from monitor.web.api.all_routes import json_api
 from monitor.web.api.event_stream import EventStreams
-from monitor.web.daemon_status import ReadDaemonStatus
 from monitor.web.forms.acknowledge_form import AcknowledgeForm
 from monitor.web.forms.form_page import FormPages, PageForm
 from monitor.web.forms.silence_forms import ExpireForm, SilenceForm
-from monitor.web.health import Check, ClusterProblems, readiness
+from monitor.web.health import ClusterProblems, DaemonStatus, ReadChecks, readiness
 from monitor.web.http.authentication import authenticate
 from monitor.web.http.form_bodies import FormTokens
 from monitor.web.http.hosts import refuse_foreign
@@ -58,8 +57,8 @@ class Server:
         clock: Clock,
         registry: CollectorRegistry,
         render_metrics: Render,
-        checks: Callable[[], Mapping[str, Check]],
-        daemon: ReadDaemonStatus,
+        checks: ReadChecks,
+        daemon: Callable[[], DaemonStatus],
         cluster: Callable[[], Awaitable[ClusterStatus | None]],
         cluster_problems: Callable[[], ClusterProblems] = ClusterProblems,
         refresh: Callable[[], Awaitable[None]] | None = None,

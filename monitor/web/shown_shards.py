@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from monitor.bus.contract import StoredShard
 from monitor.model.alerts import Alert
+from monitor.model.checks import CheckLine
 from monitor.model.live_state import (
     ActiveRun,
     NamedPipeline,
@@ -24,7 +25,6 @@ from monitor.model.live_state import (
 )
 from monitor.model.runs import Pipeline, RunKey, RunKind
 from monitor.tracking.live_state import LiveState, LiveStateView
-from monitor.web.daemon_status import OutputStatus
 from monitor.web.requests import AlertingRequests, ShardRequests
 from monitor.web.shown_live_state import ShownLiveState
 
@@ -52,7 +52,7 @@ class ShownShard:
     live: LiveStateView
     alerting: AlertingRequests
     requests: ShardRequests
-    outputs: Callable[[], Sequence[OutputStatus]]
+    outputs: Callable[[], Sequence[CheckLine]]
     mirrored: Callable[[], Mirrored] | None = None
 
 

@@ -17,6 +17,7 @@ from monitor.bus.contract import Change, Retention
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.events import STATUS_EVENTS, AlertEvent, EventType, RunEvent, run_event_id
 from monitor.model.live_state import BudgetStatus, PollStatus, Reachability
+from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import (
     Pipeline,
     PipelineKind,
@@ -154,7 +155,7 @@ class EngineScene:
                 poll="changes",
                 last_attempt_at=now,
                 last_success_at=now,
-                last_outcome="ok",
+                last_outcome=PollOutcome.OK,
             )
         )
 

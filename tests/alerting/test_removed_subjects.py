@@ -12,6 +12,7 @@ from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.model.alert_texts import texts_of
 from monitor.model.live_state import PollStatus, Reachability, ScheduleKnown
+from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from monitor.model.triggers import HourlyTrigger
 from tests.alerting.engine_scene import WORKSPACE, EngineScene, engine_scene
@@ -29,7 +30,7 @@ def list_flows(scene: EngineScene, *flows: int) -> None:
             poll="names",
             last_attempt_at=now,
             last_success_at=now,
-            last_outcome="ok",
+            last_outcome=PollOutcome.OK,
         )
     )
 

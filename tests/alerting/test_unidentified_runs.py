@@ -15,6 +15,7 @@ from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.events import AlertEvent
 from monitor.model.live_state import PollStatus
 from monitor.model.observations import Observation
+from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import (
     JobDetails,
     Pipeline,
@@ -167,7 +168,7 @@ async def test_it_ends_with_its_pipeline(tmp_path: Path) -> None:
             poll="names",
             last_attempt_at=now,
             last_success_at=now,
-            last_outcome="ok",
+            last_outcome=PollOutcome.OK,
         )
         scene.stage.live_state.record_poll(names)
         await scene.stage.engine.evaluate()

@@ -19,6 +19,7 @@ from monitor.model.live_state import (
     TokenTroubleKind,
     WorkspaceStatus,
 )
+from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import RunKind
 from tests.alerting.rule_evaluation import EvaluatedRule, at
 
@@ -42,7 +43,7 @@ def poll(
         poll=name,
         last_attempt_at=at(seconds),
         last_success_at=None if good is None else at(good),
-        last_outcome=outcome,
+        last_outcome=PollOutcome(outcome),
     )
 
 

@@ -210,7 +210,7 @@ async def test_a_mirror_shows_what_the_holder_has_stored(pair: Pair) -> None:
     assert mirrored.read_at is not None
     assert pair.mirrors.shown() is pair.mirrors.shown()
     assert pair.mirrors.problems() == ClusterProblems()
-    assert (await pair.mirrors.check()).ok
+    assert [line.is_well for line in await pair.mirrors.check("cluster")] == [True]
 
 
 async def test_a_silence_is_made_and_ended_by_the_holder(pair: Pair) -> None:

@@ -20,6 +20,7 @@ from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.catalogue.capabilities import capabilities_of
 from monitor.catalogue.operations import Edition
 from monitor.model.live_state import PollStatus
+from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import PipelineKind
 from monitor.model.secrets import Secret
 from monitor.sandbox.sandbox import Sandbox
@@ -127,7 +128,7 @@ class Scene:
                 poll=NAMES_POLL,
                 last_attempt_at=now,
                 last_success_at=now,
-                last_outcome="ok",
+                last_outcome=PollOutcome.OK,
             )
         )
 

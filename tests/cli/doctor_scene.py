@@ -15,7 +15,7 @@ from monitor.callbacks.settings import ListenerSettings
 from monitor.catalogue.operations import Edition, operation
 from monitor.cli.doctor_checks.examination import examine
 from monitor.config import Configuration, WorkspaceConfiguration
-from monitor.model.check_lines import CheckLine
+from monitor.model.checks import CheckLine
 from monitor.model.clock import Clock, SystemClock
 from monitor.model.secrets import Secret
 from monitor.outputs.alertmanager.settings import AlertmanagerSettings

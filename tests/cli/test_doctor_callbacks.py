@@ -18,7 +18,7 @@ from monitor.callbacks.settings import CallbackSettings, ListenerSettings, Signa
 from monitor.catalogue.operations import Edition
 from monitor.cli.doctor_checks.callbacks_address import callback_address
 from monitor.config import WorkspaceConfiguration
-from monitor.model.check_lines import CheckLine
+from monitor.model.checks import CheckLine
 from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
 from monitor.sandbox.sandbox import Sandbox

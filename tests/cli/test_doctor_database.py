@@ -16,7 +16,7 @@ from monitor.bus.settings import StorageSettings
 from monitor.cli.configuration_report import report, summary
 from monitor.cli.database_check import check_database
 from monitor.config import Configuration, WorkspaceConfiguration
-from monitor.model.check_lines import CheckLine
+from monitor.model.checks import CheckLine
 from monitor.model.secrets import Secret
 from tests.app import stage
 from tests.bus.examples import SOON

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
-from monitor.model.check_lines import CheckLine, bounded, ok
+from monitor.model.checks import Check, CheckLine, ok
 from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
 from monitor.outputs.certificates import Endpoint, check_certificate
@@ -239,5 +239,5 @@ async def test_a_check_that_hangs_ends_and_reports_so() -> None:
         await asyncio.Event().wait()
         return [ok("it", "never")]
 
-    (line,) = await bounded("it", hang(), seconds=0.01)
+    (line,) = await Check("it", hang, 0.01).lines()
     assert (line.outcome, line.subject, line.found) == ("failed", "it", "no answer within 0 s")

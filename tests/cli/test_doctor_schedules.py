@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from monitor.catalogue.capabilities import Capability
 from monitor.catalogue.operations import Edition
 from monitor.cli.doctor_checks.schedules import check_schedules
-from monitor.model.check_lines import CheckLine, CheckOutcome
+from monitor.model.checks import CheckLine, CheckOutcome
 from monitor.workspace.client import WorkspaceClient
 from tests.cli.doctor_scene import EditionWorkspace, workspace_at
 from tests.clocks import ManualClock

@@ -14,10 +14,9 @@ from monitor.callbacks.listener import OUTCOMES as CALLBACK_OUTCOMES
 from monitor.callbacks.task_statuses import STATES
 from monitor.catalogue.capabilities import Capability
 from monitor.model.alerts import AlertState, Severity
+from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import RunKind, Status
 from monitor.outputs.metrics.inventory_metrics import QUALITIES
-from monitor.polling.poll_loop.attempts import _OUTCOMES as POLL_OUTCOMES
-from monitor.polling.poll_loop.attempts import IDLE, OK
 from tests.deploy.documents import ROOT
 from tests.deploy.promql import FOREIGN, TARGET_LABELS, Query, series
 
@@ -73,7 +72,7 @@ _WORDS: dict[str, Collection[str]] = {
     "capability": frozenset(Capability),
 }
 _OUTCOMES = {
-    "dataprep_monitor_polls_total": (OK, IDLE, *(word for _, word in POLL_OUTCOMES)),
+    "dataprep_monitor_polls_total": tuple(PollOutcome),
     "dataprep_monitor_callback_requests_total": CALLBACK_OUTCOMES,
 }
 

@@ -32,8 +32,7 @@ from monitor.outputs.mqtt.states import StateSnapshot
 from monitor.outputs.mqtt.topics import Topics
 from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
-from monitor.web.daemon_status import DaemonStatus
-from monitor.web.health import ClusterProblems
+from monitor.web.health import ClusterProblems, DaemonStatus
 from monitor.web.settings import ServerSettings
 from monitor.web.shown_shards import ShardDirectory
 from monitor.web.views.overview.pipeline_state import PipelineRow
@@ -145,7 +144,7 @@ def sources_of(daemon: Daemon) -> ViewSources:
         live_state=lambda: daemon.live_state.view,
         clock=daemon.clock,
         settings=ServerSettings(),
-        checks=dict,
+        checks=tuple,
         alerting=FakeAlerting(now=daemon.clock.now).requests(),
         daemon=lambda: status,
     )

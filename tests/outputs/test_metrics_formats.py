@@ -17,6 +17,7 @@ from prometheus_client.samples import Sample
 from monitor.bus.contract import Start
 from monitor.model.events import EventType
 from monitor.model.live_state import PollStatus, ScheduleKnown
+from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import JobCount, PipelineKind, RunKind, Status
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON, claimed, event, flow, history, plan, run
@@ -130,7 +131,7 @@ async def _everything_happens(daemon: Daemon) -> None:
             poll="changes",
             last_attempt_at=NOON,
             last_success_at=NOON,
-            last_outcome="ok",
+            last_outcome=PollOutcome.OK,
         )
     )
     schedule = ScheduleKnown(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from monitor.model.live_state import PollStatus, Reachability, ScheduleKnown
+from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import (
     PipelineKind,
     Status,
@@ -221,7 +222,7 @@ def _update_inventory(daemon: Daemon) -> None:
                 poll=poll,
                 last_attempt_at=NOON,
                 last_success_at=success,
-                last_outcome="ok",
+                last_outcome=PollOutcome.OK,
             )
         )
 

@@ -19,6 +19,7 @@ from monitor.bus.contract import Change
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.alerts import AlertingSnapshot, Severity
 from monitor.model.live_state import PollStatus, Reachability
+from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import Status
 from monitor.outputs.metrics.daemon_metrics import DaemonMetrics, ShardMetrics
 from monitor.outputs.metrics.settings import MetricsSettings
@@ -99,7 +100,7 @@ def poll_of(workspace: str) -> PollStatus:
         poll="changes",
         last_attempt_at=NOON,
         last_success_at=NOON,
-        last_outcome="ok",
+        last_outcome=PollOutcome.OK,
         overdue_at=None,
     )
 

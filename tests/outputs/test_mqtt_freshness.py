@@ -16,6 +16,7 @@ from monitor.model.live_state import (
     UnsharedPipeline,
     pipeline_key,
 )
+from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Source, Status
 from tests.outputs.mqtt_scene import MqttScene, Subscriber, settings_for
 from tests.outputs.stories import run_state
@@ -106,7 +107,7 @@ async def test_a_workspace_without_polls_becomes_unknown(subscribed: SubscribedS
         poll="specification",
         last_attempt_at=now,
         last_success_at=now,
-        last_outcome="ok",
+        last_outcome=PollOutcome.OK,
         overdue_at=scene.clock.monotonic(),
     )
     scene.live_state.record_poll(poll)

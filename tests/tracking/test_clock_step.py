@@ -19,6 +19,7 @@ from monitor.model.live_state import (
     UnwatchedCause,
 )
 from monitor.model.observations import Observation
+from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import (
     Pipeline,
     PipelineKind,
@@ -58,7 +59,7 @@ def live_state() -> LiveState:
             poll="changes",
             last_attempt_at=ago(5),
             last_success_at=ago(6),
-            last_outcome="ok",
+            last_outcome=PollOutcome.OK,
         )
     )
     live_state.update_workspace(

@@ -14,9 +14,9 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Retention
 from monitor.bus.shards import ClusterStatus, DaemonRecord, ShardRecord
+from monitor.model.checks import Check, CheckLine, ok
 from monitor.model.errors import BusUnavailableError
-from monitor.web.daemon_status import DaemonStatus
-from monitor.web.health import ClusterProblems, HealthFinding
+from monitor.web.health import ClusterProblems, DaemonStatus
 from monitor.web.server import Server
 from monitor.web.settings import ServerSettings
 from monitor.web.shown_shards import Mirrored, ShownShard
@@ -132,8 +132,8 @@ async def served_cluster(
     async def render(_: str) -> tuple[bytes, str]:
         return b"", "text/plain"
 
-    async def well() -> HealthFinding:
-        return HealthFinding(ok=True, detail="writable")
+    async def well() -> list[CheckLine]:
+        return [ok("store", "writable")]
 
     server = Server(
         settings=settings,
@@ -143,7 +143,7 @@ async def served_cluster(
         clock=clock,
         registry=CollectorRegistry(),
         render_metrics=render,
-        checks=lambda: {"store": well},
+        checks=lambda: [Check("store", well)],
         daemon=lambda: DaemonStatus(
             started_at=started_at, config_hash="2c26", store_schema=1, retention=Retention()
         ),

@@ -13,9 +13,9 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Recorded, RecordedIn
 from monitor.bus.sqlite import SqliteBus
+from monitor.model.checks import ok
 from monitor.model.runs import RunKind
 from monitor.tracking.live_state import LiveState
-from monitor.web.daemon_status import OutputStatus
 from monitor.web.requests import ShardRequests
 from monitor.web.shown_shards import Mirrored, ShownShard
 from tests.clocks import ManualClock
@@ -49,7 +49,7 @@ class ServedShard:
             live=self.live_state.view,
             alerting=self.alerting.requests(),
             requests=ShardRequests(track=self._track, untrack=self._track, webhooks=self._webhooks),
-            outputs=lambda: [OutputStatus(name="mqtt", is_well=True, detail="connected")],
+            outputs=lambda: [ok("mqtt", "connected")],
             mirrored=None if self.mirrored is None else self._mirrored,
         )
 

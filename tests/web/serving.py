@@ -16,11 +16,11 @@ from monitor.bus.contract import Retention
 from monitor.bus.shards import SOLE
 from monitor.bus.sqlite import SqliteBus
 from monitor.bus.sqlite.sole_log import SoleLog
+from monitor.model.checks import Check, CheckLine, failed, ok
 from monitor.model.errors import NoSuchObjectError
 from monitor.model.runs import RunKind
 from monitor.tracking.live_state import LiveState
-from monitor.web.daemon_status import DaemonStatus, OutputStatus
-from monitor.web.health import HealthFinding
+from monitor.web.health import DaemonStatus
 from monitor.web.requests import ShardRequests
 from monitor.web.server import Server
 from monitor.web.settings import ServerSettings
@@ -30,8 +30,8 @@ from tests.web.fake_alerting import FakeAlerting
 from tests.web.site import Site
 
 _OUTPUTS = (
-    OutputStatus(name="mqtt", is_well=True, detail="connected"),
-    OutputStatus(name="webhook", is_well=False, detail="does not answer: refused"),
+    ok("mqtt", "connected"),
+    failed("webhook", "does not answer: refused"),
 )
 
 
@@ -41,11 +41,11 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
     clock, live_state = ManualClock(), LiveState(["acme"])
     registry = CollectorRegistry()
     bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=registry)
-    findings = {"store": HealthFinding(ok=True, detail="writable")}
+    findings = {"store": ok("store", "writable")}
     requested: list[tuple[Any, ...]] = []
 
-    async def find() -> HealthFinding:
-        return findings["store"]
+    async def find() -> list[CheckLine]:
+        return [findings["store"]]
 
     async def render(accept: str) -> tuple[bytes, str]:
         return b"some 1.0\n", f"text/plain; requested={'openmetrics' in accept}"
@@ -69,7 +69,7 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
         clock=clock,
         registry=registry,
         render_metrics=render,
-        checks=lambda: {"store": find},
+        checks=lambda: [Check("store", find)],
         daemon=lambda: daemon_status,
         cluster=no_cluster,
     )

@@ -12,11 +12,11 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Change, EventBus
+from monitor.model.checks import CheckLine
 from monitor.model.events import STATUS_EVENTS, RunEvent, run_event_id
 from monitor.model.live_state import ActiveRun, PipelineHealth
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Source, Status
 from monitor.tracking.live_state import LiveState
-from monitor.web.health import HealthFinding
 from monitor.web.server import Server
 from tests.app.eventually import eventually
 from tests.clocks import ManualClock
@@ -40,7 +40,7 @@ class Site:
     bus: EventBus
     live_state: LiveState
     clock: ManualClock
-    findings: dict[str, HealthFinding]
+    findings: dict[str, CheckLine]
     session: aiohttp.ClientSession
     alerting: FakeAlerting
     registry: CollectorRegistry

@@ -7,9 +7,11 @@ import asyncio
 import pytest
 
 from monitor.model.alerts import Severity
+from monitor.model.checks import Check, CheckLine, failed, ok
 from monitor.model.live_state import PollStatus, Reachability
+from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import PipelineKind, RunKind, Status
-from monitor.web.health import Check, HealthFinding, RecentReadiness
+from monitor.web.health import RecentReadiness
 from tests.clocks import ManualClock
 from tests.web.site import Site
 from tests.web.test_overview_boxes import see
@@ -26,7 +28,7 @@ def fail_poll(
             poll=poll,
             last_attempt_at=site.clock.now(),
             last_success_at=None,
-            last_outcome=outcome,
+            last_outcome=PollOutcome(outcome),
             overdue_at=overdue_at,
         )
     )
@@ -143,13 +145,13 @@ async def test_a_run_that_nobody_has_seen_for_long_is_not_running(site: Site) ->
 async def test_a_monitor_that_is_not_ready_says_so(site: Site) -> None:
     """A readiness check that fails is in the sentence and title within seconds."""
     stand(site, OK, OK)
-    site.findings["store"] = HealthFinding(ok=False, detail="writes are refused")
+    site.findings["store"] = failed("store", "writes are refused")
     answer = await status(site)
     assert answer["sentence"] == (
         "All 2 pipelines healthy, the monitor itself is not ready: store, nothing running"
     )
     assert (answer["level"], answer["short"]) == ("warning", "monitor not ready")
-    site.findings["store"] = HealthFinding(ok=True, detail="writable")
+    site.findings["store"] = ok("store", "writable")
     await site.clock.advance(5)
     assert (await status(site))["level"] == "ok"
 
@@ -158,16 +160,13 @@ async def test_readiness_is_checked_at_most_every_few_seconds() -> None:
     """However many ask; and a check that hangs holds up nobody for its whole time limit."""
     clock, begun, answers = ManualClock(), 0, asyncio.Event()
 
-    async def check() -> HealthFinding:
+    async def check() -> list[CheckLine]:
         nonlocal begun
         begun += 1
         await answers.wait()
-        return HealthFinding(ok=True, detail="well")
+        return [ok("store", "well")]
 
-    def checks() -> dict[str, Check]:
-        return {"store": check}
-
-    recent = RecentReadiness(checks, clock=clock)
+    recent = RecentReadiness(lambda: [Check("store", check)], clock=clock)
     answers.set()
     found = await asyncio.gather(*(recent.get() for _ in range(10)))
     assert (begun, {result is not None and result.ready for result in found}) == (1, {True})

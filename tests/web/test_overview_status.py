@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from monitor.model.live_state import HistoryRead, PollStatus, Reachability, UnreadableRun
+from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from tests.web.site import Site
 from tests.web.test_overview_boxes import see
@@ -145,7 +146,11 @@ def read(site: Site, poll: str) -> None:
     now = site.clock.now()
     site.live_state.record_poll(
         PollStatus(
-            workspace="acme", poll=poll, last_attempt_at=now, last_success_at=now, last_outcome="ok"
+            workspace="acme",
+            poll=poll,
+            last_attempt_at=now,
+            last_success_at=now,
+            last_outcome=PollOutcome.OK,
         )
     )
 

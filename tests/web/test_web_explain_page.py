@@ -8,6 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from monitor.model.live_state import PollStatus
+from monitor.model.poll_outcomes import PollOutcome
 from tests.web.site import Site
 
 EVIL = '<script>alert("1")</script>'
@@ -28,7 +29,7 @@ async def test_an_alert_whose_list_fails_cannot_be_judged(site: Site) -> None:
             poll="changes",
             last_attempt_at=now,
             last_success_at=now,
-            last_outcome=outcome,
+            last_outcome=PollOutcome(outcome),
         )
         site.live_state.record_poll(poll)
         (alert,) = json.loads((await site.get("/api/v1/alerts")).text)["data"]

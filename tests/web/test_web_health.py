@@ -6,8 +6,8 @@ import base64
 
 import pytest
 
+from monitor.model.checks import failed
 from monitor.model.secrets import Secret
-from monitor.web.health import HealthFinding
 from monitor.web.settings import ServerSettings
 from tests.web.site import Site
 
@@ -31,7 +31,7 @@ def basic(credentials: str) -> str:
 
 async def test_a_running_daemon_is_healthy(site: Site) -> None:
     """``/healthz`` answers as long as the event loop runs."""
-    site.findings["store"] = HealthFinding(ok=False, detail="cannot be written")
+    site.findings["store"] = failed("store", "cannot be written")
     answer = await site.get("/healthz")
     assert (answer.status, answer.document) == (200, {"alive": True, "store": None})
 
@@ -39,7 +39,7 @@ async def test_a_running_daemon_is_healthy(site: Site) -> None:
 async def test_readiness_names_failed_checks(site: Site) -> None:
     """``/readyz`` is 200 while every check is well, and 503 with each finding by name."""
     assert (await site.get("/readyz")).status == 200
-    site.findings["store"] = HealthFinding(ok=False, detail="the disk is full")
+    site.findings["store"] = failed("store", "the disk is full")
     answer = await site.get("/readyz")
     assert answer.status == 503
     assert answer.document == {

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from monitor.bus.contract import DeadLetter, Start, Step
+from monitor.model.checks import failed
 from monitor.model.inventory import ConnectionKnown, Figures, Inventory
 from monitor.model.live_state import (
     Authentication,
@@ -22,8 +23,8 @@ from monitor.model.live_state import (
     TokenTrouble,
     TokenTroubleKind,
 )
+from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import PipelineKind, Status
-from monitor.web.health import HealthFinding
 from tests.web.site import Site
 
 EVIL = "<script>alert(1)</script>"
@@ -57,7 +58,7 @@ async def test_dead_letters_show_their_reason_and_their_run(site: Site) -> None:
 async def test_a_failed_check_and_a_failing_rule_are_shown(site: Site) -> None:
     """The page says what is not ready, which rule cannot be evaluated, and what it raised."""
     assert "all of them work" in (await site.get("/monitor")).text
-    site.findings["store"] = HealthFinding(ok=False, detail="cannot be written: disk full")
+    site.findings["store"] = failed("store", "cannot be written: disk full")
     site.alerting.show(
         failing_rules={"run_failed": "ZeroDivisionError"}, failures={"run_failed": 3}
     )
@@ -81,7 +82,7 @@ async def test_a_box_that_fails_leaves_the_others(site: Site) -> None:
             poll="changes",
             last_attempt_at=site.clock.now(),
             last_success_at=None,
-            last_outcome="unreachable",
+            last_outcome=PollOutcome.UNREACHABLE,
             overdue_at=-1.0,
         )
     )

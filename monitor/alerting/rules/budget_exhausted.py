@@ -13,12 +13,11 @@ from monitor.alerting.rules.definition import MINUTE, OUTAGES, RuleDefinition
 from monitor.alerting.rules.results import Facts, Firing, Ok, RuleAnswer, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.live_state import BudgetStatus, PollStatus
-from monitor.tracking.live_state import STARVED_OUTCOMES
+from monitor.model.poll_outcomes import STARVED_OUTCOMES, PollOutcome
 
 # One failed attempt may be bad luck; the next one shows that nothing is left.
 _STARVED_ATTEMPTS = 2
 _ATTEMPTS_COUNTED = 1_000
-_THROTTLED = "throttled"
 _OWN = "own"  # the scope of our own budget
 _POLLS_NAMED = 10
 
@@ -61,7 +60,7 @@ def evaluate(
 
 def _facts(budgets: tuple[BudgetStatus, ...], starved: Sequence[PollStatus]) -> Facts:
     """Return what is used up, and what cannot be read for want of it."""
-    is_theirs = any(poll.last_outcome == _THROTTLED for poll in starved)
+    is_theirs = any(poll.last_outcome is PollOutcome.THROTTLED for poll in starved)
     empty = [budget for budget in budgets if budget.remaining <= 0]
     # 429 may come without any header about a quota.
     probable = empty or [budget for budget in budgets if (budget.scope != _OWN) is is_theirs]

@@ -20,8 +20,9 @@ from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
 from monitor.model.live_state import SCHEDULES, PollStatus, Reachability, WorkspaceStatus
+from monitor.model.poll_outcomes import FAILED_OUTCOMES, STARVED_OUTCOMES, PollOutcome
 from monitor.model.runs import RunKind
-from monitor.tracking.live_state import FAILED_OUTCOMES, RECOVERY, STARVED_OUTCOMES, WATCHED_BY
+from monitor.tracking.live_state import RECOVERY, WATCHED_BY
 
 # The fact that names what is hidden, where that keeps no run or schedule from being seen: then the
 # alert explains nothing else, and inhibits nothing.
@@ -94,7 +95,9 @@ def _late_schedules(facts: WorkspaceFacts) -> str | None:
 def _is_refused(polls: tuple[PollStatus, ...]) -> bool:
     """True where the token is refused, and no poll was answered since."""
     polled = [poll for poll in polls if poll.poll in _ALWAYS_POLLED]
-    refused = [poll.last_attempt_at for poll in polled if poll.last_outcome == "unauthorized"]
+    refused = [
+        poll.last_attempt_at for poll in polled if poll.last_outcome is PollOutcome.UNAUTHORIZED
+    ]
     answered = [poll.last_success_at for poll in polled if poll.last_success_at is not None]
     return bool(refused) and all(at < max(refused) for at in answered)
 

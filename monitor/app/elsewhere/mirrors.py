@@ -24,13 +24,14 @@ from monitor.app.elsewhere.mirror import Mirror
 from monitor.app.hosted.instructions import InstructedShard
 from monitor.bus.shards import ClusterStatus, ShardRecord, ShardsElsewhere
 from monitor.config import Configuration
+from monitor.model.checks import CheckLine, failed, ok
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.model.slices import in_slices
 from monitor.model.words import counted, duration
 from monitor.tracking.pipeline_health import HEALTH
 from monitor.tracking.status_memory import DETAILS, REACHABILITY, STATUS
-from monitor.web.health import ClusterProblems, HealthFinding
+from monitor.web.health import ClusterProblems
 from monitor.web.shown_shards import Mirrored, ShownShard, ShownShards, page_url
 
 log = structlog.get_logger()
@@ -150,15 +151,15 @@ class Mirrors:
                 self._has_read = False
                 self._forget_old()
 
-    async def check(self) -> HealthFinding:
-        """Return whether all shards have a holder, for ``/readyz``; reads no mirror."""
+    async def check(self, subject: str) -> list[CheckLine]:
+        """Return whether all shards have a holder, as a line; reads no mirror."""
         try:
             if (cluster := await self._cluster()) is not None:
                 self.health.learn(cluster)
         except BusError as exc:
             self.health.cannot_be_read(str(exc))
         words = self.problems().words
-        return HealthFinding(ok=not words, detail="; ".join(words) or "all shards are held")
+        return [failed(subject, "; ".join(words)) if words else ok(subject, "all shards are held")]
 
     def problems(self) -> ClusterProblems:
         """Return what keeps shards of other daemons from being shown as they are, in words."""

@@ -25,6 +25,7 @@ from monitor.bus.shards import ShardInstructions
 from monitor.catalogue.capabilities import Capability
 from monitor.config import Configuration, config_hash
 from monitor.model.alerts import DaemonCondition, Silence, Trouble
+from monitor.model.checks import CheckLine, failed, ok
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.model.registries import ShardRegistry
@@ -35,7 +36,6 @@ from monitor.outputs.metrics.daemon_metrics import ShardMetrics
 from monitor.supervisor import Supervisor
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
-from monitor.web.daemon_status import OutputStatus
 from monitor.web.requests import ShardRequests
 from monitor.web.shown_shards import ShownShard
 from monitor.workspace.access.stored_tokens import TokenMemory
@@ -171,9 +171,9 @@ class HostedShard:
             outputs=self._output_statuses,
         )
 
-    def _output_statuses(self) -> list[OutputStatus]:
+    def _output_statuses(self) -> list[CheckLine]:
         return [
-            OutputStatus(name=name, is_well=output.is_well, detail=output.status)
+            (ok if output.is_well else failed)(name, output.status)
             for name, output in self.outputs.by_name.items()
         ]
 

@@ -13,7 +13,7 @@ import aiohttp
 from monitor.catalogue.capabilities import Capability
 from monitor.catalogue.operations import operation
 from monitor.cli.doctor_checks.tokens import details_of
-from monitor.model.check_lines import CHECK_SECONDS, FIRST, CheckLine, failed, ok, warning
+from monitor.model.checks import CHECK_SECONDS, FIRST, CheckLine, failed, ok, warning
 from monitor.model.errors import (
     NotAvailableError,
     ThrottledError,

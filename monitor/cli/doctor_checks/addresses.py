@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Sequence
+from functools import partial
 
 import aiohttp
 import msgspec
@@ -11,7 +13,7 @@ from msgspec import Struct
 
 from monitor.bus.settings import StorageSettings
 from monitor.bus.store_identity import store_identity, store_place
-from monitor.model.check_lines import CheckLine, bounded, failed, ok, warning
+from monitor.model.checks import Check, CheckLine, failed, ok, warning
 from monitor.web.settings import ServerSettings
 
 SERVER = "server address"
@@ -23,14 +25,14 @@ _ANSWER_BYTES = 4096
 class Serving(Struct, frozen=True, kw_only=True):
     """The state of the address of page, metrics and admin API."""
 
-    lines: list[CheckLine]
+    lines: Sequence[CheckLine]
     has_daemon: bool  # ours runs there, on the store of this configuration
     is_free: bool
 
 
 async def server_address(settings: ServerSettings, storage: StorageSettings) -> Serving:
     """Check whether the address is free, or held by the daemon of this store."""
-    lines = await bounded(SERVER, _check_server(settings, storage))
+    lines = await Check(SERVER, partial(_check_server, settings, storage)).lines()
     return Serving(
         lines=lines,
         has_daemon=lines == [_used_by_daemon(settings)],

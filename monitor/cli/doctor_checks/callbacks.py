@@ -12,7 +12,7 @@ from monitor.catalogue.capabilities import Capability
 from monitor.cli.admin import AdminClient
 from monitor.cli.daemon_address import address_of_server
 from monitor.cli.doctor_checks.callbacks_address import Listening
-from monitor.model.check_lines import CheckLine, failed, ok, warning
+from monitor.model.checks import CheckLine, failed, ok, warning
 from monitor.model.clock import Clock
 from monitor.model.errors import NotAvailableError
 from monitor.web.settings import ServerSettings

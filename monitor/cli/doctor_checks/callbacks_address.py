@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -22,7 +23,7 @@ from monitor.callbacks.listener import SECRET_HEADER, STORE_HEADER, CallbackList
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.cli.doctor_checks.addresses import another_store, listen_once, taken, unusable
 from monitor.config import Configuration
-from monitor.model.check_lines import CheckLine, bounded, failed, is_failed, ok
+from monitor.model.checks import Check, CheckLine, failed, is_failed, ok
 from monitor.model.clock import Clock
 from monitor.model.errors import AddressError, BusError
 
@@ -38,7 +39,7 @@ class Listening(Struct, frozen=True, kw_only=True):
     ``bus`` is a store that lasts as long as the checks; None where none could be created.
     """
 
-    lines: list[CheckLine]
+    lines: Sequence[CheckLine]
     is_answering: bool = False
     bus: EventBus | None = None
 
@@ -69,7 +70,7 @@ async def callback_address(
             await bus.close()
 
 
-async def callback_lines(configuration: Configuration, *, clock: Clock) -> list[CheckLine]:
+async def callback_lines(configuration: Configuration, *, clock: Clock) -> Sequence[CheckLine]:
     """Return who listens on the address, or why nobody can; nothing where it is free."""
     settings = configuration.callbacks
     if settings is None:
@@ -122,9 +123,10 @@ async def _listen(
 
 async def _unavailable(
     settings: ListenerSettings, configuration: Configuration, cause: BaseException, *, clock: Clock
-) -> list[CheckLine]:
+) -> Sequence[CheckLine]:
     if isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE:
-        return await bounded(CALLBACKS, _ask_holder(settings, configuration, clock=clock))
+        asking = partial(_ask_holder, settings, configuration, clock=clock)
+        return await Check(CALLBACKS, asking).lines()
     return [unusable(CALLBACKS, _SECTION, settings.listen, cause)]
 
 

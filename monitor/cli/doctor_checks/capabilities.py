@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from monitor.catalogue.capabilities import Capability, capabilities_of, without
 from monitor.catalogue.operations import Edition, operation
-from monitor.model.check_lines import CheckLine, failed, ok, warning
+from monitor.model.checks import CheckLine, failed, ok, warning
 from monitor.polling.discovery.probe import Finding
 from monitor.workspace.client import Priority, WorkspaceClient
 from monitor.workspace.payloads import Page

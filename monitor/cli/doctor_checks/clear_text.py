@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from monitor.config import Configuration
-from monitor.model.check_lines import CheckLine, warning
+from monitor.model.checks import CheckLine, warning
 from monitor.model.outside import is_loopback
 
 _PROXY = "put a reverse proxy with TLS in front: listen on 127.0.0.1, or name it in trusted_proxies"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monitor.config import Configuration
 from monitor.listening.file_descriptors import connection_cap
-from monitor.model.check_lines import CheckLine, ok, warning
+from monitor.model.checks import CheckLine, ok, warning
 
 _SUBJECT = "file descriptors"
 # Of people, scrapers and scripts at once.

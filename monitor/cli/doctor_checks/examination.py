@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from monitor.cli.configuration_report import summary
@@ -13,7 +14,7 @@ from monitor.cli.doctor_checks.clear_text import check_clear_text
 from monitor.cli.doctor_checks.storage import check_storage
 from monitor.cli.doctor_checks.workspaces import Surroundings, check_workspace
 from monitor.config import Configuration, Problem, WorkspaceConfiguration
-from monitor.model.check_lines import CheckLine, bounded, failed, ok, warning
+from monitor.model.checks import Check, CheckLine, failed, ok, warning
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
 from monitor.outputs.records import RECORDS
@@ -83,38 +84,33 @@ async def examine(
             clock=clock,
         )
         async with asyncio.TaskGroup() as group:
-            checks = {
-                "store": bounded("store", check_storage(configuration, serving)),
-                **_outputs(configuration, clock=clock),
-                **{
-                    checked.name: bounded(
+            checks = (
+                Check("store", partial(check_storage, configuration, serving)),
+                *_output_checks(configuration, clock=clock),
+                *(
+                    Check(
                         checked.name,
-                        check_workspace(checked, surroundings),
-                        seconds=_WORKSPACE_SECONDS,
+                        partial(check_workspace, checked, surroundings),
+                        _WORKSPACE_SECONDS,
                     )
                     for checked in workspaces
-                },
-            }
+                ),
+            )
             running = [
-                group.create_task(check, name=f"doctor: {subject}")
-                for subject, check in checks.items()
+                group.create_task(check.lines(), name=f"check: {check.subject}") for check in checks
             ]
             _report_all(report, [*serving.lines, *listening.lines])
-            for check in running:
-                _report_all(report, await check)
+            for asked in running:
+                _report_all(report, await asked)
 
 
-def _outputs(
-    configuration: Configuration, *, clock: Clock
-) -> dict[str, Coroutine[None, None, list[CheckLine]]]:
-    checks: dict[str, Coroutine[None, None, list[CheckLine]]] = {}
+def _output_checks(configuration: Configuration, *, clock: Clock) -> Iterator[Check]:
     for record in RECORDS:
         name, settings = record.section, configuration.outputs.get(record.section)
         if settings is not None:
-            checks[name] = bounded(name, record.load().check(settings, clock=clock))
+            yield Check(name, partial(record.load().check, settings, clock=clock))
         elif record.is_usual:
-            checks[name] = _off(name)
-    return checks
+            yield Check(name, partial(_off, name))
 
 
 async def _off(section: str) -> list[CheckLine]:

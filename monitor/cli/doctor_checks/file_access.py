@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from os import stat_result
 from pathlib import Path
 
-from monitor.model.check_lines import CheckLine, failed, ok, warning
+from monitor.model.checks import CheckLine, failed, ok, warning
 
 _SECRETS, _CONFIGURATION = "secret files", "configuration file"
 # Every file there may be read by everybody in the container, in which nobody else is.

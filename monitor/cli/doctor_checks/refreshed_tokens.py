@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
+from functools import partial
 from urllib.parse import urlsplit
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from monitor.cli.admin import AdminClient
 from monitor.cli.daemon_address import address_of_server
 from monitor.cli.doctor_checks.access import check_tls, expiry_line
-from monitor.model.check_lines import CheckLine, bounded, failed, ok, together, warning
+from monitor.model.checks import Check, CheckLine, ask_all, failed, ok, warning
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import OauthSettings, WorkspaceSettings
 
@@ -35,11 +36,12 @@ async def check_refreshed_tokens(
     """Check the way to the token endpoint, and ask a running daemon for the rest."""
     token, endpoint = f"{settings.name} token", f"{settings.name} token endpoint TLS"
     at_endpoint = msgspec.structs.replace(settings, url=oauth.token_url)
-    known, tls = await together(
-        {
-            token: bounded(token, _ask_daemon(server, settings.name, token, has_daemon=has_daemon)),
-            endpoint: bounded(endpoint, check_tls(at_endpoint, endpoint, now=now)),
-        }
+    asking = partial(_ask_daemon, server, settings.name, token, has_daemon=has_daemon)
+    known, tls = await ask_all(
+        (
+            Check(token, asking),
+            Check(endpoint, partial(check_tls, at_endpoint, endpoint, now=now)),
+        )
     )
     return [*tls, *known, _end_of_pair(oauth, f"{settings.name} token expiry", now)]
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import cast
 
 from monitor.catalogue.capabilities import Capability
-from monitor.model.check_lines import CheckLine, ok, warning
+from monitor.model.checks import CheckLine, ok, warning
 from monitor.model.errors import WorkspaceError
 from monitor.model.triggers import UnsupportedTrigger
 from monitor.schedules import BadTriggerError, check

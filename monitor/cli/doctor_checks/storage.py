@@ -11,7 +11,7 @@ from monitor.cli.database_check import check_database
 from monitor.cli.doctor_checks.addresses import Serving
 from monitor.cli.store_access import check_store_access, user_name
 from monitor.config import Configuration
-from monitor.model.check_lines import CheckLine, failed, ok, warning
+from monitor.model.checks import CheckLine, failed, ok, warning
 
 _SUBJECT = "store"
 # Read within a second; `store check` reads any.

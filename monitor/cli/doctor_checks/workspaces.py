@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -31,7 +32,7 @@ from monitor.cli.doctor_checks.capabilities import (
 from monitor.cli.doctor_checks.refreshed_tokens import check_refreshed_tokens
 from monitor.cli.doctor_checks.schedules import check_schedules
 from monitor.config import WorkspaceConfiguration
-from monitor.model.check_lines import CheckLine, bounded, failed, is_failed, together
+from monitor.model.checks import Check, CheckLine, ask_all, failed, is_failed
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError, UnauthorizedError, WorkspaceError
 from monitor.polling.discovery.probe import probe
@@ -74,12 +75,14 @@ async def check_workspace(
                 reach(client, f"{name} reachability"), name=f"doctor: {name} reachability"
             )
             checking_tls = group.create_task(
-                bounded(tls_subject, check_tls(settings, tls_subject, now=clock.now())),
+                Check(
+                    tls_subject, partial(check_tls, settings, tls_subject, now=clock.now())
+                ).lines(),
                 name=f"doctor: {tls_subject}",
             )
         reached, tls = reaching.result(), checking_tls.result()
         # A certificate that is not trusted is also why nothing answers: that is one fault.
-        lines = tls if is_failed(tls) else [reached, *tls]
+        lines = list(tls) if is_failed(tls) else [reached, *tls]
         if is_failed(lines):
             return lines + expiry_lines(client, f"{name} token expiry", now=clock.now())
         lines.append(clock_line(client, f"{name} clock"))
@@ -130,13 +133,13 @@ async def _check_probed(
     name, able, now = client.name, probed.capabilities, surroundings.clock.now()
     token, expiry = f"{name} token", f"{name} token expiry"
     schedules, lists = f"{name} schedules", f"{name} flows and plans"
-    person, expires, visible_schedules, visible_lists = await together(
-        {
-            token: bounded(token, check_person(client, token, able)),
-            expiry: bounded(expiry, check_expiry(client, expiry, now=now)),
-            schedules: bounded(schedules, check_schedules(client, schedules, able)),
-            lists: bounded(lists, check_lists(client, lists, able)),
-        }
+    person, expires, visible_schedules, visible_lists = await ask_all(
+        (
+            Check(token, partial(check_person, client, token, able)),
+            Check(expiry, partial(check_expiry, client, expiry, now=now)),
+            Check(schedules, partial(check_schedules, client, schedules, able)),
+            Check(lists, partial(check_lists, client, lists, able)),
+        )
     )
     limits = limits_line(
         client,
@@ -169,7 +172,8 @@ async def _check_callbacks(
     surroundings: Surroundings,
 ) -> list[CheckLine]:
     callbacks, tasks = f"{client.name} callbacks", f"{client.name} webhook tasks"
-    kept = check_tasks(
+    kept = partial(
+        check_tasks,
         surroundings.server,
         client.name,
         tasks,
@@ -177,10 +181,11 @@ async def _check_callbacks(
         capabilities=able,
         has_daemon=surroundings.has_daemon,
     )
-    checks = {tasks: bounded(tasks, kept)}
+    checks = [Check(tasks, kept)]
     # Where callbacks.listen cannot be used that is the fault, and no workspace can call it.
     if not is_failed(surroundings.listening.lines):
-        reached = check_public_url(
+        reached = partial(
+            check_public_url,
             client,
             callbacks,
             settings,
@@ -188,8 +193,8 @@ async def _check_callbacks(
             listening=surroundings.listening,
             clock=surroundings.clock,
         )
-        checks = {callbacks: bounded(callbacks, reached, seconds=_TEST_SECONDS), **checks}
-    return [line for lines in await together(checks) for line in lines]
+        checks = [Check(callbacks, reached, _TEST_SECONDS), *checks]
+    return [line for lines in await ask_all(checks) for line in lines]
 
 
 def hasty(settings: WorkspaceSettings) -> WorkspaceSettings:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
-from monitor.model.check_lines import CheckLine, bounded, failed, is_failed, ok, together
+from monitor.model.checks import Check, CheckLine, ask_all, failed, is_failed, ok
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError
 from monitor.outputs.alertmanager.receiver import JSON, receiver_at
@@ -15,14 +17,9 @@ from monitor.outputs.settings import receiver_of
 
 async def check_alertmanagers(settings: AlertmanagerSettings, *, clock: Clock) -> list[CheckLine]:
     """Post an empty list to each, with the credentials and TLS of the settings."""
-    results = await together(
-        {
-            # Two paths of one host have one subject.
-            f"{_subject(url)} ({number})": bounded(
-                _subject(url), _check_alertmanager(url, settings, clock=clock)
-            )
-            for number, url in enumerate(settings.urls, 1)
-        }
+    results = await ask_all(
+        Check(_subject(url), partial(_check_alertmanager, url, settings, clock=clock))
+        for url in settings.urls
     )
     return [line for lines in results for line in lines]
 

@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from monitor.bus.contract import Recorded
-from monitor.model.check_lines import CheckLine, failed, ok
+from monitor.model.checks import CheckLine, failed, ok
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
 from monitor.outputs.answers import give_answer

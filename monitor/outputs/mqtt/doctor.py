@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
-from monitor.model.check_lines import (
-    CheckLine,
-    bounded,
-    failed,
-    is_failed,
-    ok,
-    together,
-    warning,
-)
+from monitor.model.checks import Check, CheckLine, ask_all, failed, is_failed, ok, warning
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputUnavailableError
 from monitor.model.outside import is_loopback
@@ -27,13 +21,13 @@ from monitor.outputs.mqtt.tls import tls_context
 _CONNECTION, _TLS, _PUBLISHING = "mqtt connection", "mqtt TLS", "mqtt publishing"
 
 
-async def check_broker(settings: MqttSettings, *, clock: Clock) -> list[CheckLine]:
+async def check_broker(settings: MqttSettings, *, clock: Clock) -> Sequence[CheckLine]:
     """Connect with the version, credentials and TLS of the settings, and publish one message."""
-    tls, connecting = await together(
-        {
-            _TLS: bounded(_TLS, _check_tls(settings, now=clock.now())),
-            _CONNECTION: bounded(_CONNECTION, _try(settings, clock=clock)),
-        }
+    tls, connecting = await ask_all(
+        (
+            Check(_TLS, partial(_check_tls, settings, now=clock.now())),
+            Check(_CONNECTION, partial(_try, settings, clock=clock)),
+        )
     )
     if is_failed(tls):
         return tls  # which is also why there is no connection

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import urlsplit
 
-from monitor.model.check_lines import CheckLine, failed, is_failed, ok
+from monitor.model.checks import CheckLine, failed, is_failed, ok
 from monitor.model.clock import Clock
 from monitor.outputs.certificates import ANSWER_SECONDS, check_tls
 from monitor.outputs.webhook.settings import WebhookSettings

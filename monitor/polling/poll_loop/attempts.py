@@ -23,36 +23,35 @@ from monitor.model.errors import (
     WorkspaceUnreachableError,
 )
 from monitor.model.live_state import PollStatus
+from monitor.model.poll_outcomes import PollOutcome
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.poll_metrics import PollMetrics
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
 
 log = structlog.get_logger()
 
-OK = "ok"
-IDLE = "idle"  # there was nothing to request
 # The first that fits names the outcome.
-_OUTCOMES: tuple[tuple[type[MonitorError], str], ...] = (
-    (WorkspaceUnreachableError, "unreachable"),
-    (ThrottledError, "throttled"),
-    (BudgetExhaustedError, "budget"),
-    (LeaseUncertainError, "lease"),
-    (DoubtedListError, "doubted"),
-    (TryLaterError, "incomplete"),
-    (UnauthorizedError, "unauthorized"),
-    (NotAvailableError, "not_available"),
-    (NoSuchObjectError, "no_such_object"),
-    (RequestRejectedError, "rejected"),
-    (UnreadableAnswerError, "unreadable"),
-    (BusError, "store"),
+_OUTCOMES: tuple[tuple[type[MonitorError], PollOutcome], ...] = (
+    (WorkspaceUnreachableError, PollOutcome.UNREACHABLE),
+    (ThrottledError, PollOutcome.THROTTLED),
+    (BudgetExhaustedError, PollOutcome.BUDGET),
+    (LeaseUncertainError, PollOutcome.LEASE),
+    (DoubtedListError, PollOutcome.DOUBTED),
+    (TryLaterError, PollOutcome.INCOMPLETE),
+    (UnauthorizedError, PollOutcome.UNAUTHORIZED),
+    (NotAvailableError, PollOutcome.NOT_AVAILABLE),
+    (NoSuchObjectError, PollOutcome.NO_SUCH_OBJECT),
+    (RequestRejectedError, PollOutcome.REJECTED),
+    (UnreadableAnswerError, PollOutcome.UNREADABLE),
+    (BusError, PollOutcome.STORE),
 )
 # A poll may take this much longer than its interval before it counts as late.
 _GRACE_SECONDS = 60.0
 
 
-def outcome_of(error: MonitorError) -> str:
+def outcome_of(error: MonitorError) -> PollOutcome:
     """Return the label ``outcome`` of ``polls_total`` for a failure."""
-    return next((name for kind, name in _OUTCOMES if isinstance(error, kind)), "failed")
+    return next((name for kind, name in _OUTCOMES if isinstance(error, kind)), PollOutcome.FAILED)
 
 
 class PollAttempts:
@@ -63,7 +62,7 @@ class PollAttempts:
         self._metrics = PollMetrics.of(registry)
         self.reachability = ReachabilityJudge(context)
         self._failures: dict[str, int] = {}
-        self._logged: dict[str, str] = {}  # outcome that the log shows last
+        self._logged: dict[str, PollOutcome] = {}  # outcome that the log shows last
 
     def failures(self, poll: str) -> int:
         """Return how often the poll has failed in a row."""
@@ -98,7 +97,7 @@ class PollAttempts:
         again_seconds: float | None,
     ) -> None:
         context, now = self._context, self._context.clock.now()
-        outcome = OK if failure is None else outcome_of(failure)
+        outcome = PollOutcome.OK if failure is None else outcome_of(failure)
         before = context.live_state.polls.get((context.name, name))
         succeeded_at = before.last_success_at if before is not None else None
         is_lost = self._is_unavailable(failure)
@@ -116,7 +115,7 @@ class PollAttempts:
         else:
             self._failures[name] = self.failures(name) + 1
             self.reachability.failed(name, failure)
-        counted = outcome if has_requested else IDLE
+        counted = outcome if has_requested else PollOutcome.IDLE
         self._metrics.polls.labels(context.name, name, counted).inc()
         overdue_at = None if is_lost else self._overdue_at(before, failure, again_seconds)
         context.live_state.record_poll(
@@ -130,7 +129,7 @@ class PollAttempts:
             )
         )
         if has_requested:
-            self._log(name, OK if is_lost else outcome, failure)
+            self._log(name, PollOutcome.OK if is_lost else outcome, failure)
 
     def _is_unavailable(self, failure: MonitorError | None) -> bool:
         return (
@@ -148,12 +147,12 @@ class PollAttempts:
             return before.overdue_at
         return self._context.clock.monotonic() + 2 * again_seconds + _GRACE_SECONDS
 
-    def _log(self, name: str, outcome: str, failure: MonitorError | None) -> None:
-        if outcome == self._logged.get(name, OK):
+    def _log(self, name: str, outcome: PollOutcome, failure: MonitorError | None) -> None:
+        if outcome == self._logged.get(name, PollOutcome.OK):
             return
         self._logged[name] = outcome
         fields = {"workspace": self._context.name, "poll": name}
         if failure is None:
             log.info("poll recovered", **fields)
-        elif outcome != OK:
+        elif outcome != PollOutcome.OK:
             log.warning("poll failed", **fields, outcome=outcome, reason=str(failure))

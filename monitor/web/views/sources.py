@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
@@ -16,8 +16,7 @@ from monitor.model.alert_texts import with_texts
 from monitor.model.alerts import Alert
 from monitor.model.clock import Clock
 from monitor.model.live_state import WorkspaceStatus
-from monitor.web.daemon_status import ReadDaemonStatus
-from monitor.web.health import Check, ClusterProblems
+from monitor.web.health import ClusterProblems, DaemonStatus, ReadChecks
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import unknown
 from monitor.web.requests import AlertingRequests
@@ -38,9 +37,9 @@ class ViewSources:
     live_state: Callable[[], ShownLiveState]
     clock: Clock
     settings: ServerSettings
-    checks: Callable[[], Mapping[str, Check]]
+    checks: ReadChecks
     alerting: AlertingRequests
-    daemon: ReadDaemonStatus
+    daemon: Callable[[], DaemonStatus]
     cluster: Callable[[], Awaitable[ClusterStatus | None]]
     cluster_problems: Callable[[], ClusterProblems]
     is_shared: bool  # other daemons may share the store

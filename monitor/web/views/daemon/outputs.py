@@ -8,9 +8,9 @@ from datetime import datetime
 from msgspec import Struct
 
 from monitor.bus.contract import ConsumerStatus, DeadLetter
+from monitor.model.checks import CheckLine, worst
 from monitor.model.events import RunEvent
 from monitor.model.shapes import filled
-from monitor.web.daemon_status import worst_outputs
 from monitor.web.shown_shards import ShownShard
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import NoParameters, view
@@ -77,14 +77,13 @@ class OutputList(Struct, frozen=True, kw_only=True):
 )
 async def outputs_view(sources: ViewSources, _: NoParameters) -> OutputList:
     hosted = sources.shards.hosted()
-    outputs = worst_outputs(output for shard in hosted for output in shard.outputs())
+    outputs = worst(output for shard in hosted for output in shard.outputs())
     consumers = added_up([found for shard in hosted for found in await _consumers(shard)])
     views = [
-        await _view(sources, name, consumers, is_well=output.is_well, detail=output.detail)
-        for name, output in sorted(outputs.items())
+        await _view(sources, name, consumers, output) for name, output in sorted(outputs.items())
     ]
     views += [
-        await _view(sources, name, consumers, is_well=True, detail=None, is_internal=True)
+        await _view(sources, name, consumers, None)
         for name in sorted(consumers.keys() - outputs.keys())
     ]
     return OutputList(data=tuple(views))
@@ -94,11 +93,9 @@ async def _view(
     sources: ViewSources,
     name: str,
     consumers: Mapping[str, ConsumerStatus],
-    *,
-    is_well: bool,
-    detail: str | None,
-    is_internal: bool = False,
+    output: CheckLine | None,
 ) -> OutputView:
+    """Return one output; None: a part of the daemon, which says nothing about itself."""
     consumer = consumers.get(name)  # None before its first start
     letters: list[DeadLetter] = []
     if consumer is not None and consumer.dead_letters:
@@ -109,10 +106,10 @@ async def _view(
         OutputView,
         consumer or _NOT_STARTED,
         name=name,
-        in_words=_in_words(name) if is_internal else name,
-        is_internal=is_internal,
-        is_well=is_well,
-        detail=detail,
+        in_words=_in_words(name) if output is None else name,
+        is_internal=output is None,
+        is_well=output is None or output.is_well,
+        detail=None if output is None else output.found,
         newest_dead_letters=tuple(map(_letter, letters)),
     )
 

@@ -10,6 +10,7 @@ from typing import Annotated, TypeVar
 from msgspec import Meta, Struct
 
 from monitor.model.live_state import PollStatus
+from monitor.model.poll_outcomes import WELL_OUTCOMES
 from monitor.model.shapes import filled
 from monitor.model.words import counted
 from monitor.web.views.sources import ViewSources
@@ -49,25 +50,6 @@ _POLLS = {
     "objects": "counts of objects",
     "profiles": "profiles of outputs",
     "configuration": "settings of the workspace",
-}
-# After these nothing is missing: what a workspace does not serve is shown as a capability.
-_WELL = frozenset({"ok", "idle", "not_available"})
-# What stopped a poll, for people.
-_OUTCOMES = {
-    "ok": "succeeded",
-    "idle": "nothing to read",
-    "unreachable": "the workspace did not answer, or not as its API does",
-    "throttled": "the workspace asked to wait",
-    "budget": "no room in the request budget",
-    "doubted": "the list lacks rows that must be in it",
-    "incomplete": "the workspace answered in part; read again soon",
-    "unauthorized": "the token was refused",
-    "not_available": "the workspace does not serve it",
-    "no_such_object": "what was to be read does not exist",
-    "rejected": "the workspace rejected the request",
-    "unreadable": "the answer could not be read",
-    "store": "the store took no writes",
-    "failed": "failed",
 }
 
 
@@ -235,7 +217,7 @@ def _poll(poll: PollStatus, *, now: float) -> PollView:
         PollView,
         poll,
         in_words=_POLLS.get(poll.poll, poll.poll.replace("_", " ")),
-        outcome_in_words=_OUTCOMES.get(poll.last_outcome, poll.last_outcome.replace("_", " ")),
+        outcome_in_words=poll.last_outcome.in_words,
         is_overdue=poll.is_overdue(now),
-        is_failing=poll.last_outcome not in _WELL,
+        is_failing=poll.last_outcome not in WELL_OUTCOMES,
     )

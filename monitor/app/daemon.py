@@ -29,8 +29,7 @@ from monitor.model.secrets import RegisterSecrets, not_logged
 from monitor.outputs.metrics.daemon_metrics import DaemonMetrics
 from monitor.supervisor import Supervisor
 from monitor.web.server import Server
-from monitor.web.shown_live_state import ShownLiveState
-from monitor.web.shown_shards import ShardDirectory, live_state_of
+from monitor.web.shown_shards import ShardDirectory, ShownLiveState, live_state_of
 from monitor.workspace.access.stored_tokens import TokenMemory
 
 log = structlog.get_logger()

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 
 import msgspec
 from aiohttp import web
-from aiohttp.typedefs import Middleware
+from aiohttp.typedefs import Handler, Middleware
 from prometheus_client import CollectorRegistry, Counter
 
 from monitor.bus.contract import StoredLog, StoredRuns
@@ -15,31 +15,28 @@ from monitor.listening.credentials import InvalidCredentials
 from monitor.listening.http_listener import STOP_SECONDS, HttpListener
 from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.model.clock import Clock
-from monitor.web.api.all_routes import json_api
 from monitor.web.api.event_stream import EventStreams
-from monitor.web.forms.acknowledge_form import AcknowledgeForm
+from monitor.web.api.json_api import json_api
+from monitor.web.forms.alert_forms import AcknowledgeForm, ExpireForm, SilenceForm
 from monitor.web.forms.form_page import FormPages, PageForm
-from monitor.web.forms.silence_forms import ExpireForm, SilenceForm
 from monitor.web.health import ClusterProblems, DaemonStatus, ReadChecks, readiness
-from monitor.web.http.authentication import authenticate
+from monitor.web.http.access import authenticate, log_writes, refuse_foreign
 from monitor.web.http.form_bodies import FormTokens
-from monitor.web.http.hosts import refuse_foreign
-from monitor.web.http.long_answers import in_pieces
-from monitor.web.http.preparation import prepared
 from monitor.web.http.problem_details import errors_as_problems
 from monitor.web.http.request_parsing import BODY_SECONDS
-from monitor.web.http.writes import log_writes
+from monitor.web.http.response_writing import in_pieces
 from monitor.web.merged_requests import merged_alerting, merged_requests
 from monitor.web.page.live import LivePages
-from monitor.web.page.problem_pages import problems_as_pages
-from monitor.web.page.shell import PageShell
+from monitor.web.page.shell import PageShell, problems_as_pages
 from monitor.web.settings import ServerSettings
 from monitor.web.shown_shards import ShardDirectory, ShownShards, live_state_of
 from monitor.web.views.all_views import AllViews
 from monitor.web.views.log_follower import LogFollower
-from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import ViewSources
 
 _BODY_BYTES = 64 * 1024
+# These answer by themselves; scrapers and load balancers call them all the time.
+_NOT_SHOWN = ("/metrics", "/healthz", "/readyz", "/static/")
 
 Render = Callable[[str], Awaitable[tuple[bytes, str]]]  # accept header -> body, content type
 
@@ -144,7 +141,7 @@ class Server:
             authenticate(settings, wrong),
             log_writes(settings, refusals, clock=clock),
             errors_as_problems(self._page.outage),
-            prepared(self._follower.request, *([] if self._refresh is None else [self._refresh])),
+            _prepared(self._follower.request, *([] if self._refresh is None else [self._refresh])),
         ]
 
     def tasks(self) -> dict[str, Callable[[], Coroutine[None, None, None]]]:
@@ -186,3 +183,16 @@ def _counted_refusals(registry: CollectorRegistry, clock: Clock) -> Refusals:
         registry=registry,
     )
     return Refusals("server", refused, reasons=list(RefusalReason), clock=clock)
+
+
+def _prepared(*preparations: Callable[[], Awaitable[None]]) -> Middleware:
+    """Return what makes the preparations before each request of the page and the JSON API."""
+
+    @web.middleware
+    async def prepare_all(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not request.path.startswith(_NOT_SHOWN):
+            for prepare in preparations:
+                await prepare()
+        return await handler(request)
+
+    return prepare_all

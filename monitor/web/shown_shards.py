@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -26,7 +27,57 @@ from monitor.model.live_state import (
 from monitor.model.runs import Pipeline, RunKey, RunKind
 from monitor.tracking.live_state import LiveState, LiveStateView
 from monitor.web.requests import AlertingRequests, ShardRequests
-from monitor.web.shown_live_state import ShownLiveState
+
+_OF_NO_SHARD = LiveState(()).view  # answers for workspaces of no shard
+
+
+class ShownLiveState(Protocol):
+    """What the page reads of live state; each answer is as of `LiveStateView`.
+
+    A port without bodies: an implementation that lacks an answer is no `ShownLiveState`.
+    """
+
+    def workspaces(self) -> tuple[WorkspaceStatus, ...]: ...
+
+    def workspace(self, name: str) -> WorkspaceStatus | None: ...
+
+    def reachability_history(
+        self, workspace: str, *, now: datetime, stale_after_seconds: float
+    ) -> tuple[ReachabilityStretch, ...]: ...
+
+    def active_runs(self, workspace: str | None = None) -> tuple[ActiveRun, ...]: ...
+
+    def active_run(self, key: RunKey) -> ActiveRun | None: ...
+
+    def pipeline_health(self) -> tuple[PipelineHealth, ...]: ...
+
+    def pipelines(self) -> tuple[NamedPipeline, ...]: ...
+
+    def label(self, workspace: str, pipeline: Pipeline | None) -> str: ...
+
+    def recipe_name(self, workspace: str, recipe_id: str) -> str | None: ...
+
+    def why_unwatched(self, workspace: str, what: str) -> str | None: ...
+
+    def why_starved(self, workspace: str, *, monotonic: float) -> str | None: ...
+
+    def unconfirmed_since(self, workspace: str, kind: RunKind) -> datetime | None: ...
+
+    def time_of(self, alert: Alert, now: datetime) -> datetime: ...
+
+    def first_reads(self, workspace: str) -> tuple[str, ...]: ...
+
+    def why_unjudged(self, alert: Alert) -> str | None: ...
+
+    def knows(self, workspace: str, pipeline: Pipeline) -> bool: ...
+
+    def place(self, workspace: str, pipeline: Pipeline) -> tuple[str | None, str | None]: ...
+
+    def polls(self) -> tuple[PollStatus, ...]: ...
+
+    def confirmed(self) -> dict[tuple[str, RunKind], datetime]: ...
+
+    def complete(self) -> dict[tuple[str, RunKind], datetime]: ...
 
 
 def page_url(url: str | None) -> str | None:
@@ -56,7 +107,6 @@ class ShownShard:
     mirrored: Callable[[], Mirrored] | None = None
 
 
-_OF_NO_SHARD = LiveState(()).view  # answers for workspaces of no shard
 # The same mapping until a shard comes or goes.
 ShownShards = Callable[[], Mapping[str, ShownShard]]
 

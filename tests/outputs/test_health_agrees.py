@@ -37,7 +37,7 @@ from monitor.web.settings import ServerSettings
 from monitor.web.shown_shards import ShardDirectory
 from monitor.web.views.overview.pipeline_state import PipelineRow
 from monitor.web.views.overview.recent_overview import RecentOverview
-from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import ViewSources
 from tests.examples import examples
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from monitor.web.page.linked_text import linked
+from monitor.web.page.template_filters import linked
 
 
 def test_what_an_explanation_names_is_linked() -> None:

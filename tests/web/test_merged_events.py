@@ -18,7 +18,7 @@ from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.shown_shards import ShardDirectory, live_state_of
 from monitor.web.views.events import EventReader, EventsQuery
 from monitor.web.views.log_positions import LATENESS, LogPositions
-from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import ViewSources
 from tests.clocks import ManualClock
 from tests.outputs.stories import run_event
 from tests.web.served_shards import LogOfShards, ServedShard

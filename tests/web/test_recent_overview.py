@@ -26,7 +26,7 @@ from monitor.web.views.overview import recent_overview
 from monitor.web.views.overview.overview import Overview, OverviewSnapshots, overview_of
 from monitor.web.views.overview.pipeline_state import PipelineCondition
 from monitor.web.views.overview.recent_overview import RecentOverview
-from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import ViewSources
 from tests.clocks import ManualClock
 from tests.outputs.stories import run_event
 from tests.web.fake_alerting import FakeAlerting

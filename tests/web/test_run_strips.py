@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from monitor.model.runs import Parents, RunKey, RunKind, RunState, Status
-from monitor.web.views.overview.run_strips import strips_of
+from monitor.web.views.overview.grid_history import strips_of
 from tests.web.site import Site
 
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from monitor.model.alerts import AlertState
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
-from monitor.web.http.cursors import cursor_after, read_cursor, sort_text
 from monitor.web.http.problem_details import ProblemDetails
-from monitor.web.http.queries import LONGEST_PARAMETER
+from monitor.web.http.request_parsing import LONGEST_PARAMETER, cursor_after, read_cursor, sort_text
 from monitor.web.views.overview.pipeline_state import PipelineSort
 from tests.web.site import Site
 

@@ -13,10 +13,8 @@ from aiohttp import web
 from msgspec import Struct
 
 from monitor.web.api.json_api import JsonApi
-from monitor.web.http.json_answers import encode_in_slices
-from monitor.web.http.long_answers import in_pieces
-from monitor.web.http.problem_details import errors_as_problems
-from monitor.web.http.store_outage import StoreOutage
+from monitor.web.http.problem_details import StoreOutage, errors_as_problems
+from monitor.web.http.response_writing import encode_in_slices, in_pieces
 from monitor.web.settings import ServerSettings
 from monitor.web.views.view import View
 from tests.clocks import ManualClock

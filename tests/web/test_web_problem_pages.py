@@ -12,8 +12,7 @@ from monitor.model.errors import BusUnavailableError
 from monitor.model.secrets import Secret
 from monitor.web.http.problem_details import errors_as_problems
 from monitor.web.page.live import LivePages
-from monitor.web.page.problem_pages import problems_as_pages
-from monitor.web.page.shell import PageShell
+from monitor.web.page.shell import PageShell, problems_as_pages
 from monitor.web.settings import ServerSettings
 from monitor.web.views.overview.status import StateSummary
 from monitor.web.views.view import NoParameters, View

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Meta, Struct
 
 from monitor.web.http.problem_details import ProblemDetails
-from monitor.web.http.queries import parse_query, url_of
+from monitor.web.http.request_parsing import parse_query, url_of
 
 
 class Size(StrEnum):

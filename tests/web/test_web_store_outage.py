@@ -9,8 +9,7 @@ import structlog
 from aiohttp import web
 
 from monitor.model.errors import BusUnavailableError
-from monitor.web.http.problem_details import errors_as_problems
-from monitor.web.http.store_outage import StoreOutage
+from monitor.web.http.problem_details import StoreOutage, errors_as_problems
 from monitor.web.settings import ServerSettings
 from tests.clocks import ManualClock
 from tests.web.served_cluster import served_cluster

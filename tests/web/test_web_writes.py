@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from monitor.model.secrets import Secret
-from monitor.web.http.writes import WriteRates
+from monitor.web.http.access import WriteRates
 from monitor.web.settings import ServerSettings
 from tests.clocks import ManualClock
 from tests.web.site import Site

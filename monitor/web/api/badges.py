@@ -14,15 +14,14 @@ from msgspec import Meta, Struct
 from monitor.model.alerts import Severity
 from monitor.model.runs import PipelineKind
 from monitor.web.api.route_types import RawRoute
-from monitor.web.http.json_answers import answer_bytes
 from monitor.web.http.problem_details import Handler, ProblemDetails
-from monitor.web.http.queries import parse_query
-from monitor.web.http.request_parsing import SHOWN, one_line
+from monitor.web.http.request_parsing import SHOWN, one_line, parse_query
+from monitor.web.http.response_writing import answer_bytes
 from monitor.web.views.overview.overview import Overview
 from monitor.web.views.overview.pipeline_state import PipelineCondition
 from monitor.web.views.overview.recent_overview import RecentOverview
-from monitor.web.views.overview.unseen import why_unseen
-from monitor.web.views.sources import ViewSources
+from monitor.web.views.overview.status import why_unseen
+from monitor.web.views.view import ViewSources
 
 _GREEN, _RED, _BROWN, _GREY = "#17703f", "#b3261e", "#7d4f00", "#535e70"  # white is read on all
 _SHOWN_AS = MappingProxyType(
@@ -51,7 +50,6 @@ _SVG = Markup(
     '<text x="{padding}" y="14" textLength="{name_pixels}">{name}</text>'
     '<text x="{state_at}" y="14" textLength="{state_pixels}">{state}</text></g></svg>'
 )
-
 
 SvgImage = Annotated[
     str,

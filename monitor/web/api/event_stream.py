@@ -17,7 +17,7 @@ from monitor.model.slices import in_slices
 from monitor.outputs.cloudevents import CONTENT_TYPE
 from monitor.web.api.route_types import RawRoute
 from monitor.web.http.problem_details import ProblemDetails
-from monitor.web.http.queries import parse_query
+from monitor.web.http.request_parsing import parse_query
 from monitor.web.views.events import (
     ONE_OF_THE_SHAPES,
     EventCursor,
@@ -26,7 +26,7 @@ from monitor.web.views.events import (
     cloud_event,
 )
 from monitor.web.views.log_positions import LogPosition, farthest
-from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import ViewSources
 
 log = structlog.get_logger()
 

@@ -11,12 +11,21 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from monitor.web.api.badges import Badges
+from monitor.web.api.event_stream import EventStreams, stream_route
+from monitor.web.api.message_schemas import MessageSchemas
 from monitor.web.api.openapi import openapi_document
+from monitor.web.api.replay import replay_write
 from monitor.web.api.route_types import ApiWrite, RawRoute
-from monitor.web.http.json_answers import answer_bytes, answer_struct
-from monitor.web.http.queries import parse_query
+from monitor.web.api.silences import acknowledge_write, expire_write, silence_write
+from monitor.web.api.track import track_write, untrack_write
+from monitor.web.api.webhooks import webhooks_view, webhooks_write
+from monitor.web.http.request_parsing import parse_query
+from monitor.web.http.response_writing import answer_bytes, answer_struct
+from monitor.web.requests import Requests
 from monitor.web.settings import ServerSettings
-from monitor.web.views.view import NoParameters, View
+from monitor.web.views.all_views import AllViews
+from monitor.web.views.view import NoParameters, View, ViewSources
 
 
 class JsonApi:
@@ -73,3 +82,24 @@ class JsonApi:
 async def _serve(view: View, request: web.Request) -> web.Response:
     query = parse_query(view.query, request.match_info, request.query.items())
     return await answer_struct(request, await view.read(query))
+
+
+def json_api(
+    views: AllViews, *, sources: ViewSources, streams: EventStreams, requests: Requests
+) -> JsonApi:
+    """Return the API: the views of the pages, what is JSON only, and what changes something."""
+    schemas = MessageSchemas()
+    return JsonApi(
+        views=[*views.all(), webhooks_view(requests), schemas.view()],
+        writes=[
+            track_write(requests),
+            untrack_write(requests),
+            webhooks_write(requests),
+            silence_write(sources.alerting, clock=sources.clock),
+            expire_write(sources.alerting),
+            acknowledge_write(sources.alerting),
+            replay_write(sources.alerting),
+        ],
+        raw=[stream_route(streams), schemas.route(), *Badges(sources).routes()],
+        settings=sources.settings,
+    )

@@ -10,10 +10,9 @@ from msgspec import Meta, Struct
 
 from monitor.outputs.payload_schemas import payload_schemas
 from monitor.web.api.route_types import RawRoute
-from monitor.web.http.json_answers import answer_bytes
 from monitor.web.http.problem_details import ProblemDetails
-from monitor.web.http.queries import parse_query
-from monitor.web.http.request_parsing import unknown
+from monitor.web.http.request_parsing import parse_query, unknown
+from monitor.web.http.response_writing import answer_bytes
 from monitor.web.views.view import NoParameters, View
 
 

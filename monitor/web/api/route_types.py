@@ -14,8 +14,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from monitor.web.http.problem_details import Handler
-from monitor.web.http.queries import parse_query
-from monitor.web.http.request_parsing import answer_json, read_body
+from monitor.web.http.request_parsing import answer_json, parse_query, read_body
 from monitor.web.views.view import NoParameters
 
 

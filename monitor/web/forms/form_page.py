@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from aiohttp import web
 
-from monitor.web.http.authentication import ANYBODY, AUTHOR
+from monitor.web.http.access import ANYBODY, AUTHOR
 from monitor.web.http.form_bodies import Fields, FormTokens, read_form
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.page.live import LivePages

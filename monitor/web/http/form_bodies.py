@@ -1,9 +1,9 @@
 """Forms of pages that change something: their bodies, and the token against cross-site requests.
 
 A page of another site may let a browser send a form here, with the password that it remembers. The
-origin is checked for each write (see `hosts`); beside that, a form carries a token that is bound to
-a cookie, which browsers neither send nor show to other sites. The token goes with the button that
-sends the form and never into a URL or a log line.
+origin is checked for each write (see `access`); beside that, a form carries a token that is bound
+to a cookie, which browsers neither send nor show to other sites. The token goes with the button
+that sends the form and never into a URL or a log line.
 """
 
 from __future__ import annotations

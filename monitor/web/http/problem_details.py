@@ -1,8 +1,9 @@
-"""Errors of the JSON API, as RFC 9457 problem details."""
+"""Errors of the JSON API, as RFC 9457 problem details; outages of the store are logged once."""
 
 from __future__ import annotations
 
 import http
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -11,6 +12,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 from msgspec import Struct
 
+from monitor.model.clock import Clock
 from monitor.model.errors import (
     BusError,
     MonitorError,
@@ -18,14 +20,39 @@ from monitor.model.errors import (
     OutputUnavailableError,
     TryLaterError,
 )
-from monitor.web.http.store_outage import StoreOutage
 
 log = structlog.get_logger()
 
+_ANOTHER_SECONDS = 60.0  # without a refusal: the next one begins another outage
+
 NOT_FOUND = "there is nothing under this address; /api/v1/openapi.json lists the JSON API"
 _METHOD_SHOWN = 20  # characters of a method, which may be anything
-
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class StoreOutage:
+    """What cannot be shown while the store does not answer: routes, and boxes of pages."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._refused: Counter[str] = Counter()
+        self._refused_at = float("-inf")  # monotonic, the last time
+
+    def refuse(self, shown: str, reason: BusError) -> None:
+        """Note that this could not be shown."""
+        now = self._clock.monotonic()
+        if now - self._refused_at > _ANOTHER_SECONDS:
+            self._refused.clear()  # what was refused is never asked for again
+        if not self._refused:
+            log.warning("request cannot be served now", route=shown, reason=str(reason))
+        self._refused[shown] += 1
+        self._refused_at = now
+
+    def serve(self, shown: str) -> None:
+        """Note that this was shown: the outage is over if it could not be before."""
+        if shown in self._refused:  # others may need no store
+            log.info("requests can be served again", refused=self._refused.total())
+            self._refused.clear()
 
 
 class ProblemDetails(Exception):  # noqa: N818 - a response on its way out, never seen outside

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from monitor.model.runs import RunKind
 from monitor.model.words import duration, kind_words, utc
-from monitor.web.page.links import run_path
+from monitor.web.page.template_filters import run_path
 from monitor.web.views.pipelines.pipeline_details import PipelineDetails
 from monitor.web.views.runs.run_details import RunDetails, RunPart
 from monitor.web.views.runs.run_views import RunView

@@ -12,8 +12,8 @@ from importlib.resources.abc import Traversable
 from aiohttp import web
 from msgspec import Struct
 
-from monitor.web.http.negotiation import holds, takes_gzip
 from monitor.web.http.problem_details import ProblemDetails
+from monitor.web.http.response_writing import holds, takes_gzip
 
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 

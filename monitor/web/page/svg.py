@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from monitor.model.runs import Status
 from monitor.model.words import duration
-from monitor.web.views.overview.missed_starts import MissedStart
+from monitor.web.views.overview.grid_history import MissedStart
 from monitor.web.views.overview.pipeline_list import PipelineSummary, SightGap
 from monitor.web.views.overview.pipeline_state import RunCell
 from monitor.web.views.overview.running import RunningRun

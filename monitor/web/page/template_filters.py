@@ -1,21 +1,23 @@
-"""Filters of the templates: instants, durations and counts in words with units.
+"""Filters of the templates: instants, durations and counts in words with units, texts with links.
 
 Instants are ``<time>`` elements: the server writes UTC or "12 min ago", and the browser's script
-turns them into local time and lets them tick.
+turns them into local time and lets them tick. Explanations are one text for the terminal and the
+page; only the page can link the runs, alerts and silences that they name.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from jinja2 import pass_context
 from jinja2.runtime import Context
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from monitor.model.words import (
     NOTHING,
@@ -30,6 +32,34 @@ from monitor.model.words import (
 )
 
 _THOUSAND = 1_000
+_KINDS = "flow_run|job_group|plan_run"
+_ID = r"(?:config-)?[0-9a-f]{16}"
+_NAMED = re.compile(
+    rf"(?P<alert>alert (?P<rule>[A-Za-z0-9_-]+) \((?P<fingerprint>{_ID})\))"
+    rf"|(?P<other>alert (?P<unnamed>{_ID})\b)"
+    rf"|(?P<silence>silence (?P<silence_id>{_ID})\b)"
+    # From the begin of a word only: one long word must not be tried from each of its letters.
+    r"|(?P<run>(?:\brun )?(?<![a-z0-9-])(?P<workspace>[a-z0-9][a-z0-9-]{0,62})"
+    rf":(?P<kind>{_KINDS}):(?P<id>[^\s,;:()]+))"
+    r"|(?P<at>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?: UTC|Z))"
+    r"|(?P<event>\b(?:run|alert|workspace)\.[a-z]+\b)"
+    rf"|(?P<word>\b(?:{_KINDS}|inhibited|deduplicated)\b)"
+)
+_OTHER = Markup('<a href="/alerts/{}">another alert</a>')
+_SILENCE = Markup('<a href="/silences#silence-{}">silence</a>')
+_WORDS = {"inhibited": "suppressed", "deduplicated": "reported before"}
+
+
+def run_path(workspace: str, kind: str, run_id: str) -> str:
+    return _path("runs", workspace, kind, run_id)
+
+
+def pipeline_path(workspace: str, kind: str, pipeline_id: str) -> str:
+    return _path("pipelines", workspace, kind, pipeline_id)
+
+
+def _path(*parts: str) -> str:
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
 def instant(at: datetime | None) -> str | Markup:
@@ -104,3 +134,45 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "path_part": path_part,
     "kind_words": kind_words,
 }
+
+
+def linked(text: str) -> Markup:
+    """Return a text with links; whatever else it contains is escaped."""
+    pieces: list[str | Markup] = []
+    end = 0
+    for match in _NAMED.finditer(text):
+        pieces += [escape(text[end : match.start()]), _LINKS[str(match.lastgroup)](match)]
+        end = match.end()
+    return Markup("").join([*pieces, escape(text[end:])])
+
+
+def _alert(match: re.Match[str]) -> Markup:
+    link = Markup('alert <a href="/alerts/{}">{}</a>')
+    return link.format(match["fingerprint"], match["rule"])
+
+
+def _run(match: re.Match[str]) -> Markup:
+    words = (match["workspace"], match["kind"], quote(match["id"], safe=""))
+    link = Markup('<a href="/runs/{}">{} <bdi>{}</bdi></a>')
+    return link.format("/".join(words), kind_words(match["kind"]), match["id"])
+
+
+def _instant(match: re.Match[str]) -> str | Markup:
+    try:
+        return instant(datetime.fromisoformat(match["at"].replace(" UTC", "Z")))
+    except ValueError:  # the text of an error may look like one
+        return match["at"]
+
+
+# By the outer group, which is the one that was closed last.
+_LINKS: Mapping[str, Callable[[re.Match[str]], str | Markup]] = MappingProxyType(
+    {
+        "alert": _alert,
+        "other": lambda match: _OTHER.format(match["unnamed"]),
+        "silence": lambda match: _SILENCE.format(match["silence_id"]),
+        "run": _run,
+        "at": _instant,
+        "event": lambda match: match["event"].replace(".", " "),
+        "word": lambda match: _WORDS.get(match["word"]) or kind_words(match["word"]),
+    }
+)

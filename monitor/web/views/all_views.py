@@ -13,31 +13,30 @@ from monitor.web.views.alerts.silences import silence_preview_view, silences_vie
 from monitor.web.views.daemon.cluster import cluster_view
 from monitor.web.views.daemon.daemon import monitor_view, store_view
 from monitor.web.views.daemon.outputs import outputs_view
-from monitor.web.views.daemon.reachability import reachability_view
 from monitor.web.views.daemon.traffic import budgets_view, callbacks_view, polls_view
-from monitor.web.views.daemon.workspaces import workspace_details_view, workspaces_view
+from monitor.web.views.daemon.workspaces import (
+    reachability_view,
+    workspace_details_view,
+    workspaces_view,
+)
 from monitor.web.views.events import events_view, log_view
-from monitor.web.views.overview.attention import attention_view
+from monitor.web.views.overview.attention import attention_view, trouble_view
 from monitor.web.views.overview.pipeline_list import pipelines_view
 from monitor.web.views.overview.recent_overview import RecentOverview
 from monitor.web.views.overview.running import running_view
 from monitor.web.views.overview.status import status_view
-from monitor.web.views.overview.trouble import trouble_view
-from monitor.web.views.pipelines.pipeline_alerts import pipeline_alerts_view
 from monitor.web.views.pipelines.pipeline_details import pipeline_title, pipeline_view
-from monitor.web.views.pipelines.pipeline_run_list import pipeline_runs_view
+from monitor.web.views.pipelines.pipeline_lists import pipeline_alerts_view, pipeline_runs_view
 from monitor.web.views.pipelines.pipeline_schedule import pipeline_schedule_view
-from monitor.web.views.runs.failures import failures_view
 from monitor.web.views.runs.run_details import (
     run_details_view,
     run_explanation_view,
     run_page_title,
 )
-from monitor.web.views.runs.run_list import runs_view
+from monitor.web.views.runs.run_list import failures_view, runs_view
 from monitor.web.views.schedules.calendar import calendar_view
 from monitor.web.views.schedules.schedule_list import schedules_view
-from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import View, WebPage
+from monitor.web.views.view import View, ViewSources, WebPage
 
 
 class AllViews:

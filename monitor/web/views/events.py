@@ -14,8 +14,7 @@ from monitor.model.runs import Pipeline, RunKind
 from monitor.model.slices import in_slices
 from monitor.outputs.cloudevents import CLOUD_EVENT_SHAPES, encode_readable, message_of
 from monitor.web.views.log_positions import LogPosition, LogPositions, farthest
-from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import view
+from monitor.web.views.view import ViewSources, view
 
 SCANNED = 5_000  # events that one request reads at most
 _BATCH = 500

@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from monitor.bus.contract import RecordedIn, StoredLog
 from monitor.bus.shards import SOLE
 from monitor.model.clock import Clock
-from monitor.web.http.cursors import cursor_after, read_cursor
 from monitor.web.http.problem_details import number
+from monitor.web.http.request_parsing import cursor_after, read_cursor
 
 FARTHEST = 2**63 - 1  # the largest position
 LATENESS = timedelta(seconds=15)  # a commit's time-out, and what clocks of daemons differ

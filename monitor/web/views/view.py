@@ -1,16 +1,97 @@
-"""The declaration of a view: a box of a page and a route of the JSON API, in one."""
+"""The declaration of a view, a box of a page and a route of the JSON API in one; its sources."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
+import msgspec
 from markupsafe import Markup
 from msgspec import Struct
 
-from monitor.web.views.sources import ViewSources
+from monitor.alerting.explain.explanation import Explanation
+from monitor.bus.contract import StoredLog, StoredRuns
+from monitor.bus.shards import ClusterStatus
+from monitor.model.alert_texts import with_texts
+from monitor.model.alerts import Alert
+from monitor.model.clock import Clock
+from monitor.model.live_state import WorkspaceStatus
+from monitor.web.health import ClusterProblems, DaemonStatus, ReadChecks
+from monitor.web.http.problem_details import ProblemDetails
+from monitor.web.http.request_parsing import unknown
+from monitor.web.requests import AlertingRequests
+from monitor.web.settings import ServerSettings
+from monitor.web.shown_shards import ShardDirectory, ShownLiveState
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewSources:
+    """Live state, store, alerting and health of all shards, as the daemon hands them in."""
+
+    shards: ShardDirectory
+    runs: StoredRuns
+    log: StoredLog
+    live_state: Callable[[], ShownLiveState]
+    clock: Clock
+    settings: ServerSettings
+    checks: ReadChecks
+    alerting: AlertingRequests
+    daemon: Callable[[], DaemonStatus]
+    cluster: Callable[[], Awaitable[ClusterStatus | None]]
+    cluster_problems: Callable[[], ClusterProblems]
+    is_shared: bool  # other daemons may share the store
+    made: dict[Any, Any] = field(default_factory=dict, repr=False)  # by `shared`
+
+    def shared(self, make: Callable[[ViewSources], T]) -> T:
+        """Return what is made of these sources once, for all views and all who look."""
+        if make not in self.made:
+            self.made[make] = make(self)
+        found: T = self.made[make]
+        return found
+
+    @property
+    def live(self) -> ShownLiveState:
+        """The live state of now; with one shard that shard's own."""
+        return self.live_state()
+
+    @property
+    def workspace_names(self) -> list[str]:
+        """The workspaces that are followed, in the order of the configuration."""
+        return [status.workspace for status in self.live.workspaces()]
+
+    def refuse_unknown(
+        self, workspace: str | None, *, status: int = 400, also: Sequence[str] = ()
+    ) -> None:
+        """Raise a problem where a request names a workspace that is not known, nor one of ``also``.
+
+        For requests that found nothing: of a former workspace there may still be runs and alerts.
+        """
+        known = [*self.workspace_names, *also]
+        if workspace is not None and workspace not in known:
+            raise ProblemDetails(status, f"workspace: {unknown(workspace, known)}")
+
+    def workspaces(self, name: str | None) -> list[WorkspaceStatus]:
+        """Return the workspace of that name, or all of them.
+
+        Raises:
+            ProblemDetails: there is none of that name.
+        """
+        self.refuse_unknown(name)
+        return [status for status in self.live.workspaces() if name in (None, status.workspace)]
+
+    def time_of(self, alert: Alert) -> datetime:
+        """Return the present by the clock of what an alert is about."""
+        return self.live.time_of(alert, self.clock.now())
+
+    def as_read(self, explanation: Explanation) -> Explanation:
+        """Return the explanation with the texts of its alerts as they read now."""
+        alerts = [with_texts(alert, self.time_of(alert)) for alert in explanation.alerts]
+        return msgspec.structs.replace(explanation, alerts=tuple(alerts))
 
 
 class NoParameters(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from monitor.alerting.explain.never_shown import why_limited, why_never
 from monitor.model.live_state import Reachability, WorkspaceStatus
 from monitor.model.runs import RunKind
 from monitor.tracking.live_state import WATCHED_BY
-from monitor.web.shown_live_state import ShownLiveState
+from monitor.web.shown_shards import ShownLiveState
 
 PROGRESS = "progress_of_job_group"
 

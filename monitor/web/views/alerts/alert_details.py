@@ -8,10 +8,8 @@ from monitor.alerting.explain.explanation import Explanation
 from monitor.model.alerts import Alert
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import unknown
-from monitor.web.views.alerts.alert_models import AlertView, alert_views
-from monitor.web.views.alerts.alert_words import AlertFact, facts_of
-from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import view
+from monitor.web.views.alerts.alert_models import AlertFact, AlertView, alert_views, facts_of
+from monitor.web.views.view import ViewSources, view
 
 
 class AlertQuery(Struct, frozen=True, kw_only=True):

@@ -19,13 +19,11 @@ from monitor.model.alerts import (
     Severity,
 )
 from monitor.model.slices import in_slices, sorted_in_slices
-from monitor.web.http.cursors import cursor_after, read_cursor
 from monitor.web.http.problem_details import ProblemDetails
-from monitor.web.http.request_parsing import unknown
+from monitor.web.http.request_parsing import cursor_after, read_cursor, unknown
 from monitor.web.views.alerts.alert_models import AlertView, alert_views
 from monitor.web.views.runs.run_list import since_of
-from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import view
+from monitor.web.views.view import ViewSources, view
 
 _IN_A_SLICE = 500  # alerts that are only compared
 _LIST = "alerts by state"

@@ -18,8 +18,7 @@ from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import one_line
 from monitor.web.requests import AlertingRequests
 from monitor.web.views.alerts.alert_models import AlertView, SilenceView, alert_views, silence_view
-from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import view
+from monitor.web.views.view import ViewSources, view
 
 # Between two matchers, and not within a name that contains commas.
 _BETWEEN = re.compile(r"[\r\n]+|,(?=\s*[A-Za-z_][A-Za-z0-9_]*\s*!?=)")

@@ -16,8 +16,7 @@ from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import unknown
 from monitor.web.shown_shards import page_url
 from monitor.web.views.overview.status import Level
-from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import view
+from monitor.web.views.view import ViewSources, view
 
 _NAMED = 3  # shards or daemons in a sentence
 _ALONE = "The store is a file: this daemon shares it with nobody"

@@ -11,8 +11,7 @@ from monitor import __version__
 from monitor.bus.contract import WriteFailures
 from monitor.web.health import readiness
 from monitor.web.views.log_positions import LogPosition, LogPositions
-from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import NoParameters, view
+from monitor.web.views.view import NoParameters, ViewSources, view
 
 
 class CheckView(Struct, frozen=True, kw_only=True):

@@ -12,8 +12,7 @@ from monitor.model.checks import CheckLine, worst
 from monitor.model.events import RunEvent
 from monitor.model.shapes import filled
 from monitor.web.shown_shards import ShownShard
-from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import NoParameters, view
+from monitor.web.views.view import NoParameters, ViewSources, view
 
 _LETTERS = 3  # of each output
 _PARTS = {

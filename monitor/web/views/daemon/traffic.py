@@ -13,8 +13,7 @@ from monitor.model.live_state import PollStatus
 from monitor.model.poll_outcomes import WELL_OUTCOMES
 from monitor.model.shapes import filled
 from monitor.model.words import counted
-from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import view
+from monitor.web.views.view import ViewSources, view
 
 T = TypeVar("T")
 

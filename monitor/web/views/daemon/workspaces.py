@@ -1,10 +1,10 @@
-"""The workspaces: whether they answer, what they can do, and what is not watched and why."""
+"""The workspaces: whether they answer, what they can do, what is not watched and why."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +17,8 @@ from monitor.model.live_state import (
     ClockSetBack,
     DoubtedList,
     HistoryRead,
+    Reachability,
+    ReachabilityStretch,
     TokenStatus,
     UnreadableRun,
     WorkspaceStatus,
@@ -24,9 +26,10 @@ from monitor.model.live_state import (
 from monitor.model.runs import PipelineKind
 from monitor.model.shapes import filled
 from monitor.model.slices import in_slices
-from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import NoParameters, view
+from monitor.web.views.view import NoParameters, ViewSources, view
 from monitor.web.views.watching import Unwatched, unlisted, unwatched, without_progress
+
+_SHOWN = timedelta(days=7)
 
 # What each is good for, for people.
 _CAPABILITIES = {
@@ -249,3 +252,53 @@ def _tokens(inventory: Inventory, now: datetime) -> tuple[TokenView, ...]:
 def _valid(figures: Figures | None, now: datetime) -> dict[str, float]:
     """Return figures that still count; none of those that were read too long ago."""
     return figures.values if figures is not None and figures.until > now else {}
+
+
+class ReachabilityView(Struct, frozen=True, kw_only=True):
+    """Stretches from the first that is known until ``until``, oldest first. Instants are ours.
+
+    In stretches that are ``unknown`` nobody watched; the ratio is of the time in which it was.
+    """
+
+    begin: datetime  # seven days before ``until``
+    until: datetime
+    watched_seconds: float
+    reachable_ratio: float | None  # degraded is not reachable
+    data: tuple[ReachabilityStretch, ...]
+    next: str | None = None
+
+    def part_of(self, at: datetime) -> float:
+        """Return where an instant lies between the two ends, from 0 to 1."""
+        return min(max((at - self.begin) / (self.until - self.begin), 0.0), 1.0)
+
+
+@view(
+    "reachability",
+    "/api/v1/workspaces/{workspace}/reachability",
+    "How a workspace answered in the last seven days.",
+)
+async def reachability_view(sources: ViewSources, query: WorkspaceQuery) -> ReachabilityView:
+    live, now = sources.live, sources.clock.now()
+    sources.refuse_unknown(query.workspace, status=404)
+    stretches = live.reachability_history(
+        query.workspace,
+        now=now,
+        stale_after_seconds=sources.settings.stale_after_seconds,
+    )
+    watched = [stretch for stretch in stretches if stretch.reachability is not Reachability.UNKNOWN]
+    total = sum((stretch.until - stretch.since for stretch in watched), timedelta())
+    reachable = sum(
+        (
+            stretch.until - stretch.since
+            for stretch in watched
+            if stretch.reachability is Reachability.REACHABLE
+        ),
+        timedelta(),
+    )
+    return ReachabilityView(
+        begin=now - _SHOWN,
+        until=now,
+        watched_seconds=total.total_seconds(),
+        reachable_ratio=reachable / total if total else None,
+        data=stretches,
+    )

@@ -15,8 +15,15 @@ from monitor.model.alerts import PipelineOfKind
 from monitor.model.live_state import Reachability
 from monitor.model.runs import PipelineKind, RunKind, Status
 from monitor.model.shapes import filled
-from monitor.web.http.cursors import cursor_after, read_cursor
-from monitor.web.views.overview.missed_starts import MissedStart, MissedStarts
+from monitor.web.http.request_parsing import cursor_after, read_cursor
+from monitor.web.views.overview.grid_history import (
+    ITEMS_OF_A_STRIP,
+    MissedStart,
+    MissedStarts,
+    strips_of,
+    success_ratio,
+    usual_seconds,
+)
 from monitor.web.views.overview.overview import Overview
 from monitor.web.views.overview.pipeline_state import (
     PipelineCondition,
@@ -26,14 +33,7 @@ from monitor.web.views.overview.pipeline_state import (
     order_key,
 )
 from monitor.web.views.overview.recent_overview import RecentOverview, computed
-from monitor.web.views.overview.run_strips import (
-    ITEMS_OF_A_STRIP,
-    strips_of,
-    success_ratio,
-    usual_seconds,
-)
-from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import view
+from monitor.web.views.view import ViewSources, view
 
 _MOST_SELECTED = 32  # answers to filters
 _CELLS = 45

@@ -14,7 +14,7 @@ from monitor.model.alerts import Alert, AlertState, LearnedLimit
 from monitor.model.live_state import PipelineHealth
 from monitor.model.overall_health import OverallHealth
 from monitor.model.runs import PipelineKind, RunKind, Status
-from monitor.web.http.cursors import sort_text
+from monitor.web.http.request_parsing import sort_text
 
 PipelineKey = tuple[str, PipelineKind, str]  # workspace, kind, id
 # What it is sorted by, then its name, cut, then its workspace, kind and id: no two are equal.

@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeVar
 from monitor.model.runs import PipelineKind, RunKind
 from monitor.model.slices import without_garbage_collection
 from monitor.web.views.overview.overview import Overview, OverviewSnapshots, overview_of
-from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import ViewSources
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -11,13 +11,12 @@ from msgspec import Meta, Struct
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.runs import PipelineKind, RunState
 from monitor.model.shapes import filled
+from monitor.web.views.overview.grid_history import ITEMS_OF_A_STRIP, strips_of, usual_seconds
 from monitor.web.views.overview.overview import ActiveRoot, Overview
 from monitor.web.views.overview.pipeline_state import RunCell
 from monitor.web.views.overview.recent_overview import RecentOverview, computed
-from monitor.web.views.overview.run_strips import ITEMS_OF_A_STRIP, strips_of, usual_seconds
 from monitor.web.views.runs.run_views import RunView, run_views
-from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import view
+from monitor.web.views.view import ViewSources, view
 
 
 class RunningQuery(Struct, frozen=True, kw_only=True):

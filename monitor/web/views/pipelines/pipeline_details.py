@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from monitor.model.alerts import AlertingSnapshot, LearnedLimit
 from monitor.model.runs import RUN_KINDS, Pipeline, PipelineKind, RunKind, RunState, Status
@@ -17,13 +19,43 @@ from monitor.web.views.pipelines.pipeline_history import (
     figures_of,
     recipes_of,
 )
-from monitor.web.views.pipelines.pipeline_query import HistoryRange, PipelineQuery
 from monitor.web.views.runs.run_views import RunView, begin_of, run_view, run_views, without_parts
-from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import view
+from monitor.web.views.view import ViewSources, view
+
+_HOURS = 24
+_RANGE = "How far back."
 
 _MOST_RUNS = 1_000  # of a kind; more are not drawn
 _LAST = (Status.SUCCEEDED, Status.FAILED)
+
+
+class HistoryRange(StrEnum):
+    """How far back a history goes."""
+
+    DAY = "24h"
+    WEEK = "7d"
+    MONTH = "30d"
+
+    @property
+    def length(self) -> timedelta:
+        days = {HistoryRange.DAY: 1, HistoryRange.WEEK: 7, HistoryRange.MONTH: 30}
+        return timedelta(hours=_HOURS * days[self])
+
+
+class PipelineQuery(Struct, frozen=True, kw_only=True):
+    """Which flow or plan, and how much of its past."""
+
+    workspace: str
+    kind: PipelineKind
+    id: str
+    range: Annotated[HistoryRange, Meta(description=_RANGE)] = HistoryRange.WEEK
+
+
+class PipelineRunsQuery(PipelineQuery, frozen=True, kw_only=True):
+    """Which of its runs."""
+
+    cursor: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=200)] = 25
 
 
 class PipelineDetails(Struct, frozen=True, kw_only=True):

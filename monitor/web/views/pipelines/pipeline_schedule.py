@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from monitor.model.live_state import SCHEDULES, ScheduleKnown
 from monitor.model.runs import RUN_KINDS, RunState
-from monitor.web.views.pipelines.pipeline_query import PipelineQuery
+from monitor.web.views.pipelines.pipeline_details import PipelineQuery
 from monitor.web.views.schedules.comparison import (
     MOST_TIMES,
     Known,
@@ -23,8 +23,7 @@ from monitor.web.views.schedules.comparison import (
 )
 from monitor.web.views.schedules.schedule_list import ScheduleView, schedule_view
 from monitor.web.views.schedules.starts_known import MOST_RUNS, starts_known
-from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import view
+from monitor.web.views.view import ViewSources, view
 
 _MARGIN = timedelta(days=1)  # a start may come late
 _AN_HOUR = timedelta(hours=1)

@@ -16,8 +16,7 @@ from monitor.model.shapes import filled
 from monitor.model.slices import in_slices
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.views.runs.run_views import RunView, run_view, run_views
-from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import view
+from monitor.web.views.view import ViewSources, view
 
 _MOST_PARTS = 500
 _MOST_FLOW_RUNS = 100  # of a plan run, whose parts are read

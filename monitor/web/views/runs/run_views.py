@@ -11,7 +11,7 @@ from monitor.bus.contract import StoredRuns
 from monitor.model.runs import PipelineKind, RunKey, RunKind, RunState, Status
 from monitor.model.shapes import filled
 from monitor.model.slices import in_slices
-from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import ViewSources
 
 
 class FailedPartView(Struct, frozen=True, kw_only=True):

@@ -16,9 +16,8 @@ from monitor.model.alerts import PipelineOfKind
 from monitor.model.live_state import SCHEDULES, ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import RUN_KINDS, Pipeline, RunState
 from monitor.model.slices import in_slices
-from monitor.web.http.cursors import cursor_after, read_cursor, sort_text
 from monitor.web.http.problem_details import ProblemDetails
-from monitor.web.http.request_parsing import one_line
+from monitor.web.http.request_parsing import cursor_after, one_line, read_cursor, sort_text
 from monitor.web.views.schedules.comparison import (
     MOST_TIMES,
     Known,
@@ -36,8 +35,7 @@ from monitor.web.views.schedules.schedule_list import (
     schedule_view,
 )
 from monitor.web.views.schedules.starts_known import MOST_RUNS, starts_known
-from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import view
+from monitor.web.views.view import ViewSources, view
 
 _LIST = "schedules by name"
 _ROWS = 25

@@ -12,10 +12,9 @@ from monitor.model.shapes import filled
 from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.model.triggers import ScheduleTrigger
 from monitor.schedules import BadTriggerError, check, next_after
-from monitor.web.http.cursors import sort_text
+from monitor.web.http.request_parsing import sort_text
 from monitor.web.views.schedules.trigger_words import expression_of, trigger_words
-from monitor.web.views.sources import ViewSources
-from monitor.web.views.view import view
+from monitor.web.views.view import ViewSources, view
 
 _AT_ONCE = 10  # schedules, of each of which the next start is computed
 

@@ -9,7 +9,7 @@ from monitor.model.alerts import PipelineOfKind
 from monitor.model.live_state import ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import RunState
 from monitor.web.views.schedules.comparison import Known
-from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import ViewSources
 
 MOST_RUNS = 2_500  # of one pipeline and kind that are read: every five minutes of a week
 _USUAL_GRACE = timedelta(minutes=10)  # where no rule awaits starts of the pipeline

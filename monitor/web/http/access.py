@@ -1,0 +1,227 @@
+"""Access over HTTP: under which names and from which origins, with which credentials, how often.
+
+A browser sends what any web page asks it to, with the password that it remembers, also to addresses
+that only its own machine can reach; and a page's DNS may lead its own name here (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import math
+import re
+from collections import OrderedDict
+from urllib.parse import SplitResult, urlsplit
+
+import msgspec
+import structlog
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Middleware
+
+from monitor.listening.credentials import InvalidCredentials
+from monitor.listening.http_listener import source_of
+from monitor.listening.refusals import RefusalReason, Refusals
+from monitor.model.clock import Clock
+from monitor.model.secrets import Secret
+from monitor.web.http.problem_details import Handler, problem_response
+from monitor.web.http.request_parsing import BODY, one_line
+from monitor.web.settings import ServerSettings
+
+log = structlog.get_logger()
+
+# What orchestrators and scrapers read, under any name; a rebinding page learns little from it.
+_OPEN_PATHS = ("/healthz", "/readyz", "/metrics")
+READING = (hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS)
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@/?#\s]+)(?::([0-9]{1,5}))?")
+_PORTS = {"http": 80, "https": 443}
+
+_WITHOUT_CREDENTIALS = ("/healthz", "/readyz")
+ANYBODY = "anonymous"
+AUTHOR = web.RequestKey("author", str)  # who sends a request: a user's name, or "token"
+_SOURCES_REMEMBERED = 1_000
+_WRITE_SECONDS = 60.0
+_PATH_SHOWN = 200  # characters
+_BODY_SHOWN = 1_000
+
+
+def refuse_foreign(settings: ServerSettings, refusals: Refusals) -> Middleware:
+    """Return the middleware that serves our own names, and writes of our own pages, only."""
+    named = (settings.page_host, *settings.hosts)
+    names = frozenset(map(_plain, (settings.host, *map(_as_sent, named))))
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path in _OPEN_PATHS and request.method in READING:
+            return await handler(request)
+        host = _parts(",".join(request.headers.getall(hdrs.HOST, ())))
+        if host is None or not _is_ours(host[0], names):
+            refusals.add(RefusalReason.FOREIGN_HOST, source_of(request))
+            return problem_response(
+                421, "this server has another name; add the name to hosts in [server]"
+            )
+        if request.method not in READING and not _is_own_write(request, host, names):
+            refusals.add(RefusalReason.FOREIGN_ORIGIN, source_of(request))
+            return problem_response(403, "a page of another origin may change nothing here")
+        return await handler(request)
+
+    return check
+
+
+def _is_ours(name: str, names: frozenset[str]) -> bool:
+    if name in names or name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _is_own_write(
+    request: web.Request, host: tuple[str, int | None], names: frozenset[str]
+) -> bool:
+    if request.headers.get("Sec-Fetch-Site", "").lower() == "cross-site":
+        return False
+    origins = request.headers.getall(hdrs.ORIGIN, ())
+    return all(_is_own_origin(origin, host, names) for origin in origins)
+
+
+def _is_own_origin(origin: str, host: tuple[str, int | None], names: frozenset[str]) -> bool:
+    try:
+        url = urlsplit(origin)
+    except ValueError:
+        return False
+    parts, usual = _parts(url.netloc), _PORTS.get(url.scheme)
+    if parts is None or usual is None or _has_more(url):
+        return False
+    name, port = parts[0], parts[1] or usual
+    # A proxy in front may speak TLS, so that the port which the host leaves out is not known here.
+    is_host = name == host[0] and port == (host[1] or usual)
+    # It may also pass another host on than the browser's.
+    return is_host or (name in names and port == usual)
+
+
+def _has_more(url: SplitResult) -> bool:
+    return bool(url.path or url.query or url.fragment)
+
+
+def _parts(text: str) -> tuple[str, int | None] | None:
+    """Return the name and port of ``HOST[:PORT]``, None for anything else."""
+    match = _HOST.fullmatch(text)
+    if match is None:
+        return None
+    return _plain(match[1]), None if match[2] is None else int(match[2])
+
+
+def _as_sent(name: str) -> str:
+    """Return a name as browsers send it, which encode what is not ASCII."""
+    return name.encode("idna").decode()
+
+
+def _plain(name: str) -> str:
+    return name.lower().removesuffix(".")
+
+
+def authenticate(settings: ServerSettings, wrong: InvalidCredentials) -> Middleware:
+    """Return the middleware that accepts only requests with the token or the password."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        request[AUTHOR] = ANYBODY
+        if settings.has_auth and request.path not in _WITHOUT_CREDENTIALS:
+            author = _author(request, settings)
+            if author is None:
+                # Without credentials nothing was guessed: a browser asks so for the way to log in.
+                if hdrs.AUTHORIZATION in request.headers:
+                    await wrong.delay(source_of(request))
+                return _challenge(settings)
+            request[AUTHOR] = author
+        return await handler(request)
+
+    return check
+
+
+def _challenge(settings: ServerSettings) -> web.Response:
+    answer = problem_response(401, "this server needs a bearer token or a password")
+    scheme = "Basic" if settings.password is not None else "Bearer"
+    answer.headers["WWW-Authenticate"] = f'{scheme} realm="dataprep-monitor"'
+    return answer
+
+
+def _author(request: web.Request, settings: ServerSettings) -> str | None:
+    """Return who sends a request, None where the credentials are wrong or absent."""
+    scheme, _, credentials = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+    if scheme.lower() == "bearer" and settings.token is not None:
+        return "token" if settings.token.matches(credentials.strip()) else None
+    if scheme.lower() == "basic" and settings.password is not None:
+        try:
+            decoded = base64.b64decode(credentials, validate=True).decode()
+        except ValueError:  # no base64, or no text in it
+            return None
+        username, _, password = decoded.partition(":")
+        # Both are compared, so that the response time does not reveal which of them failed.
+        is_password = settings.password.matches(password)
+        is_username = Secret(settings.username or "").matches(username)
+        return settings.username if is_password and is_username else None
+    return None
+
+
+class WriteRates:
+    """How many writes each source has left; they come back evenly over a minute."""
+
+    def __init__(self, *, per_minute: int, clock: Clock) -> None:
+        self._per_minute = per_minute
+        self._clock = clock
+        # Source -> the writes left, and when that was; the newest last.
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, source: str) -> float:
+        """Take one write, and return 0; or take none, and return the seconds until there is one."""
+        now, most = self._clock.monotonic(), float(self._per_minute)
+        left, at = self._left.pop(source, (most, now))
+        left = min(most, left + (now - at) * most / _WRITE_SECONDS)
+        wait = 0.0 if left >= 1 else (1 - left) * _WRITE_SECONDS / most
+        self._left[source] = (left if wait else left - 1, now)
+        if len(self._left) > _SOURCES_REMEMBERED:
+            self._left.popitem(last=False)
+        return wait
+
+
+def log_writes(settings: ServerSettings, refusals: Refusals, *, clock: Clock) -> Middleware:
+    """Return the middleware that limits and logs what changes something."""
+    rates = WriteRates(per_minute=settings.writes_per_minute, clock=clock)
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.method in READING:
+            return await handler(request)
+        source = source_of(request)
+        if wait := rates.take(source):
+            refusals.add(RefusalReason.TOO_MANY_WRITES, source)
+            answer = problem_response(
+                429, f"a source may write {settings.writes_per_minute} times a minute"
+            )
+            answer.headers["Retry-After"] = str(math.ceil(wait))
+            return answer
+        status = 500
+        try:
+            response = await handler(request)
+            status = response.status
+            return response
+        finally:
+            _log(request, source, status)
+
+    return check
+
+
+def _log(request: web.Request, source: str, status: int) -> None:
+    body = request.get(BODY)
+    log.info(
+        "admin write",
+        who=request[AUTHOR],
+        source=source,
+        method=one_line(request.method[:_PATH_SHOWN]),
+        path=one_line(request.path[:_PATH_SHOWN]),
+        body=None if body is None else one_line(msgspec.json.encode(body).decode()[:_BODY_SHOWN]),
+        status=status,
+    )

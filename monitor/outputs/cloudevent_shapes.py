@@ -9,8 +9,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from monitor.model.alert_texts import texts_of
-from monitor.model.alerts import Alert, AlertState, Severity
-from monitor.model.runs import Implausible, PipelineKind, RunKind, Source, Status, Trigger
+from monitor.model.alerts import Alert, AlertState
+from monitor.model.public_shapes import AlertShape, RunShape
+from monitor.model.runs import PipelineKind, Source, Status
 from monitor.model.shapes import filled
 
 Instant: TypeAlias = Annotated[datetime, Meta(tz=True)]  # so that schemas say that it is one
@@ -35,7 +36,7 @@ class PipelineData(Struct, frozen=True, kw_only=True, gc=False):
     name: str | None
 
 
-class RunData(Struct, frozen=True, kw_only=True, gc=False, rename=INSTANT_NAMES):
+class RunData(RunShape, frozen=True, kw_only=True, gc=False, rename=INSTANT_NAMES):
     """One run as of this transition.
 
     A time that the workspace did not report is null; ``approximate`` names those that it reported
@@ -43,21 +44,11 @@ class RunData(Struct, frozen=True, kw_only=True, gc=False, rename=INSTANT_NAMES)
     has reported this end so far. ``implausible`` names what was reported and cannot be true.
     """
 
-    id: str
-    kind: RunKind
     status: Status
-    unconfirmed: bool
-    native_status: str | None
     created_at: Instant | None
     started_at: Instant | None
     finished_at: Instant | None
-    approximate: tuple[str, ...]
-    implausible: tuple[Implausible, ...]
-    duration_seconds: float | None
-    trigger: Trigger
-    owner: str | None
-    error: str | None
-    url: str | None
+    unconfirmed: bool
 
 
 class ParentsData(Struct, frozen=True, kw_only=True, gc=False):
@@ -91,25 +82,12 @@ class WorkspaceEventData(Struct, frozen=True, kw_only=True, gc=False):
     after: str | None
 
 
-class AlertData(Struct, frozen=True, kw_only=True, gc=False, rename=ALERTMANAGER_NAMES):
+class AlertData(AlertShape, frozen=True, kw_only=True, gc=False, rename=ALERTMANAGER_NAMES):
     """What events and retained documents have of an alert."""
 
     status: AlertState
-    name: str
-    rule: str
-    severity: Severity
-    labels: dict[str, str]
-    annotations: dict[str, str]
     starts_at: Instant
     ends_at: Instant | None
-    fingerprint: str
-    evidence: tuple[str, ...]
-    evidence_count: int
-    facts: dict[str, str | float | None]
-    muted_by: tuple[str, ...]
-    preexisting: bool
-    over_when_seen: bool
-    is_flapping: bool
 
 
 class AlertEventData(AlertData, frozen=True, kw_only=True, gc=False):

@@ -13,6 +13,7 @@ from msgspec import Struct
 from monitor.model.alert_texts import end_words, instant_of, texts_of
 from monitor.model.alerts import BRIDGE, Acknowledgement, Alert, AlertState, Silence
 from monitor.model.notifying import NotificationStatus
+from monitor.model.public_shapes import AlertShape
 from monitor.model.runs import PipelineKind, RunState
 from monitor.model.shapes import filled
 from monitor.model.slices import in_slices
@@ -237,38 +238,24 @@ class AlertLinks(Struct, frozen=True, kw_only=True):
     acknowledge: str | None
 
 
-class AlertView(Struct, frozen=True, kw_only=True, rename={"is_flapping": "flapping"}):
+class AlertView(AlertShape, frozen=True, kw_only=True, rename={"is_flapping": "flapping"}):
     """One alert. Instants are on the clock of its subject; ``notified_at`` is ours.
 
     ``notified_at`` is of the newest notification that an output has taken, ``notified_through``
     names those outputs; ``unnotified`` says why none has although it fires.
     """
 
-    fingerprint: str
-    name: str
-    rule: str
-    severity: str
+    is_flapping: bool
     state: str
     workspace: str
     kind: str | None
     pipeline_id: str | None
     pipeline: str | None
     run_id: str | None
-    labels: dict[str, str]
-    annotations: dict[str, str]
-    facts: dict[str, str | float | None]
-    starts_at: datetime
-    ends_at: datetime | None
     notified_at: datetime | None
     notified_through: tuple[str, ...]
     unnotified: str | None
     reminders: int
-    muted_by: tuple[str, ...]
-    is_flapping: bool
-    preexisting: bool
-    over_when_seen: bool
-    evidence: tuple[str, ...]  # ids of events, the newest ones
-    evidence_count: int
     unjudged: str | None  # why nobody can judge now whether it is over
     subject: str  # the name of the pipeline, else of what it is about
     what: str  # in one line, as ``reason``

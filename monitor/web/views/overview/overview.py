@@ -121,7 +121,7 @@ def overview_of(known: OverviewSnapshots) -> Overview:
         roots=active.roots,
         blind=known.blind,
         starved=known.starved,
-        states=Counter((row.key[0], row.state) for row in rows.values()),
+        states=Counter((row.workspace, row.state) for row in rows.values()),
         running=sum(row.active > 0 for row in rows.values()),
         unconfirmed=sum(root.is_unconfirmed for root in active.roots),
         unreported=sum(
@@ -164,7 +164,9 @@ class _RowBuilder:
         next_start, missed_starts = self._starts(key)
         parts = [part for part in healths if part.run_kind is RunKind.JOB_GROUP]
         return PipelineRow(
-            key=key,
+            workspace=workspace,
+            kind=kind,
+            pipeline_id=pipeline_id,
             pipeline=named.label if named is not None else _name_of(healths, pipeline_id),
             folder=named.folder if named is not None else None,
             owner=named.owner if named is not None else None,

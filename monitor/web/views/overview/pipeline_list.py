@@ -27,6 +27,7 @@ from monitor.web.views.overview.grid_history import (
 from monitor.web.views.overview.overview import Overview
 from monitor.web.views.overview.pipeline_state import (
     PipelineCondition,
+    PipelineNow,
     PipelineRow,
     PipelineSort,
     RunCell,
@@ -101,7 +102,7 @@ class SightGap(Struct, frozen=True, kw_only=True):
     why: str
 
 
-class PipelineSummary(Struct, frozen=True, kw_only=True):
+class PipelineSummary(PipelineNow, frozen=True, kw_only=True):
     """One pipeline: its state, its last end, what is usual, and its newest runs, oldest first.
 
     ``last_run_id`` is the run that ended last: a flow run, or a job group that ran by itself or
@@ -110,16 +111,6 @@ class PipelineSummary(Struct, frozen=True, kw_only=True):
     ``runs`` too. ``unseen`` says why nobody can see how it is now.
     """
 
-    workspace: str
-    kind: PipelineKind
-    pipeline_id: str
-    pipeline: str
-    folder: str | None
-    owner: str | None
-    state: PipelineCondition
-    unseen: str | None
-    run_kind: RunKind
-    active: int
     last_status: Status | None
     last_run_id: str | None
     last_run_kind: RunKind | None
@@ -132,8 +123,6 @@ class PipelineSummary(Struct, frozen=True, kw_only=True):
     limit_seconds: float | None  # learned: a run that takes longer is overdue
     limit_runs: int  # that it was learned from
     success_ratio: float | None  # of ``runs``
-    expected_start_at: datetime | None  # of a schedule that the token can see
-    missed_starts: int
     missed: tuple[MissedStart, ...]  # those still open, and those since the oldest of ``runs``
     gaps: tuple[SightGap, ...]  # since the oldest of ``runs``
     has_parts: bool  # a flow of several recipes
@@ -181,7 +170,7 @@ async def _summaries(
     wanted = {*(map(_runs_of, rows) if query.cells else ()), *map(_job_groups_of, opened)}
     strips = await strips_of(wanted, overview, stored=sources.runs)
     missed = await sources.shared(MissedStarts).get(rows)
-    gaps = {name: _gaps(sources, name) for name in {row.key[0] for row in rows}}
+    gaps = {name: _gaps(sources, name) for name in {row.workspace for row in rows}}
 
     def summaries() -> tuple[PipelineSummary, ...]:
         return tuple(
@@ -190,7 +179,7 @@ async def _summaries(
                     row,
                     strips[_runs_of(row)][-query.cells :] if query.cells else (),
                     missed=missed[row.key],
-                    gaps=gaps[row.key[0]],
+                    gaps=gaps[row.workspace],
                     parts=_parts(row, strips[_job_groups_of(row)]) if row in opened else (),
                 )
                 for row in rows
@@ -229,14 +218,10 @@ def _summary(
     gaps: Sequence[SightGap],
     parts: tuple[PipelinePart, ...],
 ) -> PipelineSummary:
-    workspace, kind, pipeline_id = row.key
     health, last = row.health, row.health.last
     return filled(
         PipelineSummary,
         row,
-        workspace=workspace,
-        kind=kind,
-        pipeline_id=pipeline_id,
         last_status=last.status if last is not None else None,
         last_run_id=last.run_id if last is not None else None,
         last_run_kind=health.last_kind,
@@ -307,8 +292,7 @@ class _Filter:
 
     def __call__(self, row: PipelineRow) -> bool:
         query, (text, owner, folder) = self._query, self._texts
-        workspace, kind, pipeline_id = row.key
-        if query.workspace not in (None, workspace) or query.kind not in (None, kind):
+        if query.workspace not in (None, row.workspace) or query.kind not in (None, row.kind):
             return False
         if query.state is StateFilter.RUNNING:
             if not row.active:
@@ -316,7 +300,7 @@ class _Filter:
         elif query.state is not None and query.state.value != row.state.value:
             return False
         return (
-            (text is None or text in row.pipeline.casefold() or text == pipeline_id)
+            (text is None or text in row.pipeline.casefold() or text == row.pipeline_id)
             and (owner is None or owner in (row.owner or "").casefold())
             and (folder is None or folder in (row.folder or "").casefold())
         )
@@ -328,10 +312,8 @@ def _is_after(at: datetime, cells: Sequence[RunCell]) -> bool:
 
 
 def _runs_of(row: PipelineRow) -> PipelineOfKind:
-    workspace, _, pipeline_id = row.key
-    return workspace, row.run_kind, pipeline_id
+    return row.workspace, row.run_kind, row.pipeline_id
 
 
 def _job_groups_of(row: PipelineRow) -> PipelineOfKind:
-    workspace, _, pipeline_id = row.key
-    return workspace, RunKind.JOB_GROUP, pipeline_id
+    return row.workspace, RunKind.JOB_GROUP, row.pipeline_id

@@ -52,24 +52,40 @@ class PipelineSort(StrEnum):
     NEXT_START = "next_start"
 
 
-class PipelineRow(Struct, frozen=True, kw_only=True, gc=False):
-    """A pipeline as it is now."""
+class PipelineShape(Struct, frozen=True, kw_only=True):
+    """What list and page show of a pipeline. Instants are the workspace's."""
 
-    key: PipelineKey
+    workspace: str
+    kind: PipelineKind
     pipeline: str  # its name
     folder: str | None
     owner: str | None
+    expected_start_at: datetime | None  # of a schedule that the token can see
+    missed_starts: int  # ever
+
+
+class PipelineNow(PipelineShape, frozen=True, kw_only=True):
+    """A pipeline as it is now."""
+
+    pipeline_id: str
     state: PipelineCondition
     unseen: str | None  # why nobody can see how it is now
     run_kind: RunKind  # of the runs that are its runs
     active: int  # its runs that have not ended, without the parts of others of them
+
+
+class PipelineRow(PipelineNow, frozen=True, kw_only=True, gc=False):
+    """What the overview knows of a pipeline, beside what it shows of it."""
+
     has_alert: bool  # one fires
-    expected_start_at: datetime | None  # workspace time
-    missed_starts: int  # ever
     missed_alerts: tuple[Alert, ...]  # about starts that never came, those of the last hour too
     limit: LearnedLimit | None  # of its runs
     health: OverallHealth
     parts: tuple[PipelineHealth, ...]  # job groups by recipe
+
+    @property
+    def key(self) -> PipelineKey:
+        return self.workspace, self.kind, self.pipeline_id
 
 
 class RunCell(Struct, frozen=True, kw_only=True, gc=False):

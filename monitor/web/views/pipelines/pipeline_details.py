@@ -13,6 +13,7 @@ from monitor.model.runs import RUN_KINDS, Pipeline, PipelineKind, RunKind, RunSt
 from monitor.model.slices import in_slices
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line
+from monitor.web.views.overview.pipeline_state import PipelineShape
 from monitor.web.views.pipelines.pipeline_history import (
     HistoryFigures,
     RecipeHistory,
@@ -58,7 +59,7 @@ class PipelineRunsQuery(PipelineQuery, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=200)] = 25
 
 
-class PipelineDetails(Struct, frozen=True, kw_only=True):
+class PipelineDetails(PipelineShape, frozen=True, kw_only=True):
     """A flow or plan over a range of time.
 
     ``history`` are its runs, newest first, without those inside another one; ``is_complete`` is
@@ -66,12 +67,7 @@ class PipelineDetails(Struct, frozen=True, kw_only=True):
     instants are the workspace's time.
     """
 
-    workspace: str
-    kind: PipelineKind
     id: str
-    pipeline: str
-    owner: str | None
-    folder: str | None
     url: str | None  # of its newest job in the product
     range: HistoryRange
     since: datetime
@@ -83,8 +79,6 @@ class PipelineDetails(Struct, frozen=True, kw_only=True):
     last_success_at: datetime | None
     last_success: RunView | None
     last_failure: RunView | None
-    expected_start_at: datetime | None
-    missed_starts: int
     active: tuple[RunView, ...]
     history: tuple[RunView, ...]
     recipes: tuple[RecipeHistory, ...]

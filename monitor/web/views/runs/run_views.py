@@ -8,6 +8,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from monitor.bus.contract import StoredRuns
+from monitor.model.public_shapes import RunShape
 from monitor.model.runs import PipelineKind, RunKey, RunKind, RunState, Status
 from monitor.model.shapes import filled
 from monitor.model.slices import in_slices
@@ -24,7 +25,7 @@ class FailedPartView(Struct, frozen=True, kw_only=True):
     failed_at: datetime | None
 
 
-class RunView(Struct, frozen=True, kw_only=True):
+class RunView(RunShape, frozen=True, kw_only=True):
     """One run. ``status`` is ``unknown`` if the run may have ended unseen.
 
     ``reason`` is one line: its error, else that of the part that failed first. ``last_status`` is
@@ -34,34 +35,20 @@ class RunView(Struct, frozen=True, kw_only=True):
     """
 
     workspace: str
-    kind: str
-    id: str
-    status: str
     last_status: Status
     unconfirmed_end: Status | None
-    native_status: str | None
     pipeline_kind: PipelineKind | None
     pipeline_id: str | None
     pipeline: str
     recipe_id: str | None
     recipe: str | None
-    created_at: datetime | None
-    started_at: datetime | None
-    finished_at: datetime | None
-    approximate: tuple[str, ...]
-    implausible: tuple[str, ...]
-    duration_seconds: float | None
     queue_seconds: float | None  # from creation to start, where both were reported
-    trigger: str
-    owner: str | None
-    error: str | None
     reason: str | None
     failed_part: FailedPartView | None
     is_reason_read: bool  # False: it failed, and why is still to be read
     flow_run: str | None
     plan_run: str | None
     jobs: tuple[str, ...]
-    url: str | None
     historical: bool
     percent_complete: float | None
     heartbeat_at: datetime | None

@@ -121,7 +121,7 @@ async def test_steps_of_the_clocks_about_a_database_lose_and_delete_nothing(
 
         async def retention() -> tuple[object, object]:
             # It judges ages, or says why it does not.
-            return crash.daemon.log.count("retention waits"), await set_server.judged_at()
+            return crash.daemon.log.count('"task": "retention"'), await set_server.judged_at()
 
         for seconds in (0.0, 1.0, -1.0, _HOUR, -_HOUR, -_FAR, _FAR):
             await set_clocks(seconds)

@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from datetime import datetime, timedelta
 
-import structlog
-
 from monitor.alerting.rules.monitor_degraded import GONE, UNHELD
 from monitor.bus.shards import ClusterStatus, ShardStore
 from monitor.model.alerts import Trouble
 from monitor.model.clock import Clock
-from monitor.model.errors import BusUnavailableError
-
-log = structlog.get_logger()
 
 _READ_SECONDS = 5.0
 _GONE_SHOWN = timedelta(days=1)
@@ -36,15 +31,14 @@ class ClusterWatch:
         self.troubles: tuple[Trouble, ...] | None = None
 
     async def run(self) -> None:
-        """Read who shares the store until cancelled."""
+        """Read who shares the store until cancelled.
+
+        Raises:
+            BusUnavailableError: the store does not answer; the supervisor tries again.
+        """
         while True:
-            try:
-                status = await self._store.cluster()
-            except BusUnavailableError as exc:
-                log.warning("cluster not read", reason=str(exc))
-            else:
-                if status is not None:
-                    self.read(status)
+            if (status := await self._store.cluster()) is not None:
+                self.read(status)
             await self._clock.sleep(_READ_SECONDS)
 
     def read(self, status: ClusterStatus) -> None:

@@ -58,20 +58,18 @@ class InstructionRunner:
         self._clock = clock
 
     async def run(self) -> None:
-        """Execute until cancelled, the oldest first."""
-        failures = 0
+        """Execute until cancelled, the oldest first.
+
+        Raises:
+            BusUnavailableError: the store does not answer; the supervisor tries again.
+        """
         while True:
-            try:
-                instruction = await self._instructions.next()
-                outcome = msgspec.json.encode(await self._execute(instruction))
-                await self._finish(instruction, outcome)
-                failures = 0
-            except BusUnavailableError as exc:
-                failures += 1
-                log.warning("instructions wait for the store", reason=str(exc))
-                await self._wait(failures)
+            instruction = await self._instructions.next()
+            outcome = msgspec.json.encode(await self._execute(instruction))
+            await self._finish(instruction, outcome)
 
     async def _finish(self, instruction: Instruction, outcome: bytes) -> None:
+        """Store the outcome. It is kept until that is done, or it would be executed again."""
         failures = 0
         while True:
             try:
@@ -81,12 +79,10 @@ class InstructionRunner:
             except BusUnavailableError as exc:
                 failures += 1
                 log.warning("outcome not stored yet", kind=instruction.kind, reason=str(exc))
-                await self._wait(failures)
-
-    async def _wait(self, failures: int) -> None:
-        await self._clock.sleep(
-            backoff_seconds(failures, base_seconds=_RETRY_SECONDS, cap_seconds=_RETRY_CAP_SECONDS)
-        )
+                seconds = backoff_seconds(
+                    failures, base_seconds=_RETRY_SECONDS, cap_seconds=_RETRY_CAP_SECONDS
+                )
+                await self._clock.sleep(seconds)
 
     async def _execute(self, instruction: Instruction) -> Outcome:
         try:

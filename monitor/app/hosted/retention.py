@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
@@ -17,7 +16,6 @@ from monitor.bus.shards import ShardStore
 from monitor.bus.trusted_time import STEP_SECONDS, JudgedTime, TrustedTime
 from monitor.model.alerts import Trouble
 from monitor.model.clock import Clock, boottime
-from monitor.model.errors import BusUnavailableError
 from monitor.model.words import duration
 
 log = structlog.get_logger()
@@ -76,17 +74,15 @@ class RetentionTask:
             self._report(step.total_seconds(), shown)
 
     async def run(self, store: ShardStore, hosting: Hosting) -> None:
-        """Apply retention until cancelled. A store that cannot be written is tried again."""
-        with contextlib.suppress(BusUnavailableError):  # the next judgement says so
-            await self._judge(store)  # so that a step before the first time is noticed
+        """Apply retention until cancelled.
+
+        Raises:
+            BusUnavailableError: the store cannot be read or written; the supervisor tries again.
+        """
+        await self._judge(store)  # so that a step before the first time is noticed
         while True:
             await self._clock.sleep(self._settings.prune_seconds)
-            try:
-                pruned = await self.apply(store)
-            except BusUnavailableError as exc:
-                log.warning("retention waits for the store", reason=str(exc))
-                continue
-            for name, removed in pruned.items():
+            for name, removed in (await self.apply(store)).items():
                 if (shard := hosting.shards.get(name)) is not None:
                     shard.observer.give_up(len(removed.callbacks))
                 if removed.events or removed.runs:

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from monitor.bus.contract import Change, EventBus, StateEntry, decode_entries
 from monitor.model.clock import Clock
-from monitor.model.errors import BusUnavailableError, ConfigurationError, NoSuchObjectError
+from monitor.model.errors import ConfigurationError, NoSuchObjectError
 from monitor.model.runs import RunKey
 from monitor.model.waits import backoff_seconds, happens_within
 from monitor.polling.poller import WorkspacePoller
@@ -85,7 +85,11 @@ class TrackedRuns:
             raise NoSuchObjectError(f"{key} is not asked for")
 
     async def run(self) -> None:
-        """Repeat the stored requests until cancelled, with growing waits."""
+        """Repeat the stored requests until cancelled, with growing waits.
+
+        Raises:
+            BusUnavailableError: the store does not answer; the supervisor tries again.
+        """
         attempt = 1
         while True:
             is_idle = self._is_loaded and not self._requested
@@ -93,15 +97,10 @@ class TrackedRuns:
                 attempt = 1
                 continue
             attempt += 1
-            try:
-                await self._load()
-                for key, since in list(self._requested.items()):
-                    if await self._is_over(key, since):
-                        await self._remove(key)
-            except BusUnavailableError as exc:
-                log.warning(
-                    "track requests wait for the store", workspace=self._workspace, reason=str(exc)
-                )
+            await self._load()
+            for key, since in list(self._requested.items()):
+                if await self._is_over(key, since):
+                    await self._remove(key)
 
     async def _is_added_within(self, seconds: float) -> bool:
         is_added = await happens_within(

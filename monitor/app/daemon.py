@@ -12,14 +12,13 @@ from prometheus_client import CollectorRegistry
 
 from monitor import __version__
 from monitor.app.assembly import build_listener, build_mirrors, build_server, callback_settings
-from monitor.app.first_failure import first_failure
 from monitor.app.hosted.hosting import Hosting
 from monitor.app.hosted.retention import RetentionTask
 from monitor.app.hosted.shard_definitions import shard_definitions
 from monitor.app.readiness import probe_store
 from monitor.app.reloading import Reloading
 from monitor.app.store_opening import OpenStore, open_store
-from monitor.app.tasks import DaemonTasks, Run
+from monitor.app.tasks import DaemonTasks, Run, first_failure
 from monitor.bus.shards import ShardStore
 from monitor.callbacks.listener import CallbackListener
 from monitor.config import Configuration, config_hash

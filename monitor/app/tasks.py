@@ -41,3 +41,9 @@ class DaemonTasks:
 
     async def cancel_all(self) -> None:
         await self.cancel(self._tasks)
+
+
+def first_failure(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first error inside, however deep the groups are nested."""
+    first = failures.exceptions[0]
+    return first_failure(first) if isinstance(first, BaseExceptionGroup) else first

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor import logs
 from monitor.app.daemon import Addresses, Daemon
-from monitor.app.first_failure import first_failure
+from monitor.app.tasks import first_failure
 from monitor.catalogue.capabilities import Capability, capabilities_of
 from monitor.catalogue.operations import Edition
 from monitor.cli.demo_broker import Subscriber, broker

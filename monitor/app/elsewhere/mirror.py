@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -32,8 +32,6 @@ from monitor.tracking.status_memory import (
 )
 from monitor.web.shown_shards import Mirrored, ShownShard
 
-K = TypeVar("K")
-V = TypeVar("V")
 StoredEntries = Mapping[tuple[str, str], Mapping[str, bytes]]  # by workspace and topic
 
 
@@ -99,13 +97,12 @@ class Mirror:
 
     async def show_whole(self, stored: StoredEntries, alerting: Mapping[str, bytes]) -> None:
         """Show what changes seldom or with the log: details, pipelines, reachability, alerts."""
-        live_state, before = self._live_state, self._live_state.pipeline_health
+        live_state = self._live_state
         live_state.pipeline_health = {}
         for name in self.workspaces:
             show_details(live_state, name, stored.get((name, DETAILS), {}))
             show_health(live_state, stored.get((name, HEALTH), {}))
             live_state.reachability[name] = last_history(stored.get((name, REACHABILITY), {}))
-        _keep_equal(before, live_state.pipeline_health)
         await self._engine.show(alerting)
 
     def show_states(
@@ -119,9 +116,8 @@ class Mirror:
         """Show active runs and what was last confirmed, of those of these workspaces it has."""
         live_state, now = self._live_state, self._clock.now()
         own = [name for name in self.workspaces if name in workspaces]
-        before = live_state.active
         live_state.active = {
-            key: active for key, active in before.items() if key.workspace not in own
+            key: active for key, active in live_state.active.items() if key.workspace not in own
         }
         for run in runs:
             if run.key.workspace not in own:
@@ -136,7 +132,6 @@ class Mirror:
             last = last_status(stored.get((name, STATUS), {}))
             if last is not None:
                 show_status(live_state, name, last, now=now)
-        _keep_equal(before, live_state.active)
         self._mirrored = msgspec.structs.replace(self._mirrored, read_at=read_at, reason=None)
 
 
@@ -177,11 +172,6 @@ class _ShownStore:
 
     async def advance(self, step: Step, *, timeout_seconds: float) -> None:
         raise _not_ours(step.consumer, timeout_seconds)
-
-
-def _keep_equal(before: Mapping[K, V], now: dict[K, V]) -> None:
-    """Put back the former of equal values: who follows them compares identities."""
-    now.update({key: before[key] for key, value in now.items() if before.get(key) == value})
 
 
 def _not_ours(*_: object) -> BusLostError:

@@ -19,7 +19,6 @@ import msgspec
 import structlog
 
 from monitor.alerting.engine.commit import CONSUMER as ALERTING
-from monitor.app.elsewhere.cluster_health import ClusterHealth
 from monitor.app.elsewhere.mirror import Mirror
 from monitor.app.hosted.instructions import InstructedShard
 from monitor.bus.shards import ClusterStatus, ShardRecord, ShardsElsewhere
@@ -33,8 +32,12 @@ from monitor.tracking.pipeline_health import HEALTH
 from monitor.tracking.status_memory import DETAILS, REACHABILITY, STATUS
 from monitor.web.health import ClusterProblems
 from monitor.web.shown_shards import Mirrored, ShownShard, ShownShards, page_url
+from monitor.web.views.daemon.cluster import without_holder
 
 log = structlog.get_logger()
+
+_LEASES = 3  # a takeover needs less; a shard without a holder for longer finds none
+_NAMED = 3
 
 _FRESH_SECONDS = 5.0  # between two reads while they are viewed
 _WAIT_SECONDS, _FIRST_WAIT_SECONDS = 0.5, 3.0  # of a request; what is not read by then is older
@@ -44,8 +47,52 @@ _WORKSPACES_AT_ONCE = 500
 _OLD_SECONDS = 60.0  # of a mirror that is viewed
 _FORGET_SECONDS = 900.0  # after the last request
 _CHECK_SECONDS = 1.0
-
 Stored = defaultdict[tuple[str, str], dict[str, bytes]]  # by workspace and topic
+
+
+class ClusterHealth:
+    """Remembers since when the store is away, and since when shards are without a holder."""
+
+    def __init__(self, clock: Clock, *, away_since: Callable[[], datetime | None]) -> None:
+        self._clock = clock
+        self._away_since = away_since
+        self._away: tuple[datetime, str] | None = None  # since when (ours), and why
+        self._alone: dict[str, float] = {}  # since when (monotonic), by name
+        self._takeover_seconds = 0.0
+
+    def learn(self, status: ClusterStatus) -> None:
+        """Compare an answer of the store with the former ones."""
+        now = self._clock.monotonic()
+        self._away = None
+        self._takeover_seconds = _LEASES * status.lease_seconds
+        self._alone = {name: self._alone.get(name, now) for name in without_holder(status)}
+
+    def cannot_be_read(self, reason: str) -> None:
+        """Remember why the store gave no answer."""
+        since = self._clock.now() if self._away is None else self._away[0]
+        self._away = self._away_since() or since, reason
+
+    def problems(self) -> ClusterProblems:
+        """Return what needs people now."""
+        problems: list[str] = []
+        if self._away is not None:
+            since, reason = self._away
+            problems.append(f"the store does not answer since {since:%Y-%m-%dT%H:%M:%SZ}: {reason}")
+        now = self._clock.monotonic()
+        alone = [
+            name for name, since in self._alone.items() if now - since > self._takeover_seconds
+        ]
+        if alone:
+            verb = "is" if len(alone) == 1 else "are"
+            problems.append(
+                f"{counted(len(alone), 'shard')} {verb} held by nobody: {_named(alone)}"
+            )
+        return ClusterProblems(words=tuple(problems), is_store_away=self._away is not None)
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMED])
+    return f"{shown} and {len(names) - _NAMED:,} more" if len(names) > _NAMED else shown
 
 
 class Mirrors:

@@ -1,17 +1,21 @@
-"""Watches the cluster for all of its daemons, as a task of the holder of the shard for that."""
+"""The work of a cluster's holder for all daemons: watches it, and knows the silences of people."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from datetime import datetime, timedelta
 
+from monitor.alerting.alerts.pending_step import SILENCE, tables_of
+from monitor.alerting.engine.commit import CONSUMER as ALERTING
 from monitor.alerting.rules.monitor_degraded import GONE, UNHELD
-from monitor.bus.shards import ClusterStatus, ShardStore
-from monitor.model.alerts import Trouble
+from monitor.bus.shards import CLUSTER, ClusterStatus, ShardsElsewhere, ShardStore
+from monitor.model.alerts import Silence, Trouble
 from monitor.model.clock import Clock
 
 _READ_SECONDS = 5.0
 _GONE_SHOWN = timedelta(days=1)
+
+_CONFIGURED = "config"  # origin of those that each daemon has anyway
 
 
 class ClusterWatch:
@@ -76,3 +80,18 @@ def _unheld(status: ClusterStatus, since: dict[str, datetime]) -> Iterator[Troub
                 f"{', '.join(shard.workspaces) or 'it'}"
             )
             yield Trouble(part=f"{UNHELD}:{shard.name}", since=since[shard.name], reason=reason)
+
+
+async def cluster_silences(elsewhere: ShardsElsewhere | None) -> list[Silence]:
+    """Return the silences that people made, and those that ended within a day.
+
+    Each is stored in every shard that there is then, the one of the cluster among them.
+
+    Raises:
+        BusUnavailableError: they cannot be read.
+    """
+    if elsewhere is None:  # the only shard has them all
+        return []
+    stored = await elsewhere.consumer_states(ALERTING, (CLUSTER,))
+    tables = await tables_of(stored.get(CLUSTER, {}))
+    return [silence for silence in tables[SILENCE].values() if silence.origin != _CONFIGURED]

@@ -11,8 +11,7 @@ import msgspec
 import structlog
 from prometheus_client import CollectorRegistry
 
-from monitor.app.hosted.cluster_silences import cluster_silences
-from monitor.app.hosted.cluster_watch import ClusterWatch
+from monitor.app.hosted.cluster_watch import ClusterWatch, cluster_silences
 from monitor.app.hosted.shard import HostedShard
 from monitor.app.hosted.shard_definitions import configuration_of, shard_names
 from monitor.app.hosted.start_slots import StartSlot, StartSlots

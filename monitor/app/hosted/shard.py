@@ -12,14 +12,13 @@ import structlog
 from monitor import __version__
 from monitor.alerting.engine.commit import CONSUMER as ALERTING_CONSUMER
 from monitor.alerting.engine.engine import Engine
-from monitor.app.first_failure import first_failure
 from monitor.app.hosted.cluster_watch import ClusterWatch
 from monitor.app.hosted.following import FollowedWorkspace
 from monitor.app.hosted.instructions import InstructionRunner
 from monitor.app.hosted.outputs import Outputs
 from monitor.app.hosted.request_routing import AdminRequests, alerting_requests
 from monitor.app.hosted.workspaces import FollowedWorkspaces
-from monitor.app.tasks import DaemonTasks
+from monitor.app.tasks import DaemonTasks, first_failure
 from monitor.bus.contract import EventBus, Start
 from monitor.bus.shards import ShardInstructions
 from monitor.catalogue.capabilities import Capability

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from monitor.app.hosted.shard_definitions import shard_definitions
@@ -14,6 +14,7 @@ from monitor.config import Configuration
 from monitor.model.checks import CheckLine, failed, ok, warning
 from monitor.model.errors import BusSchemaError, BusUnavailableError, ConfigurationError
 from monitor.model.outside import is_loopback
+from monitor.model.words import listed
 
 STORE = "store"
 COMMITS = "store commits"
@@ -76,11 +77,11 @@ def _host_lines(address: PostgresAddress, found: DatabaseExamination) -> Iterato
         return
     primary = ", ".join(str(host) for host in address.hosts if str(host) not in found.others)
     others = ", ".join(f"{host}: {reason}" for host, reason in found.others.items())
-    listed = f"{primary} is the primary; {others}"
+    hosts = f"{primary} is the primary; {others}"
     if set(found.others.values()) == {_STANDBY}:
-        yield ok("store hosts", listed)
+        yield ok("store hosts", hosts)
     else:
-        yield warning("store hosts", listed, UNREACHABLE)
+        yield warning("store hosts", hosts, UNREACHABLE)
 
 
 def _tls_lines(address: PostgresAddress, found: DatabaseExamination) -> Iterator[CheckLine]:
@@ -150,7 +151,7 @@ def _conflict_lines(found: DatabaseExamination) -> Iterator[CheckLine]:
         yield failed("store workspaces", reason, hint)
     if found.set_otherwise and not found.conflicts:
         others = ", ".join(
-            f"{daemon} of shard{'s'[: len(shards) > 1]} {_some(shards)}"
+            f"{daemon} of shard{'s'[: len(shards) > 1]} {listed(shards, most=_NAMED)}"
             for daemon, shards in found.set_otherwise.items()
         )
         yield warning(
@@ -158,11 +159,6 @@ def _conflict_lines(found: DatabaseExamination) -> Iterator[CheckLine]:
             f"other settings have {others}",
             "a daemon takes over only what it has the same settings for: give all the same file",
         )
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 def _daemon_line(settings: StorageSettings, found: DatabaseExamination) -> CheckLine:
@@ -174,13 +170,13 @@ def _daemon_line(settings: StorageSettings, found: DatabaseExamination) -> Check
                 f"{daemon.id} is the name of a daemon on {daemon.host}, which is alive",
                 "give this one a name of its own in storage.daemon",
             )
-    listed = ", ".join(
+    alive = ", ".join(
         f"{daemon.id} on {daemon.host} ({daemon.version})" for daemon in found.daemons
     )
     if other := [d.id for d in found.daemons if d.lease_seconds != settings.lease_seconds]:
         return warning(
             subject,
-            f"alive: {listed}; lease_seconds of {', '.join(other)} is another one",
+            f"alive: {alive}; lease_seconds of {', '.join(other)} is another one",
             "set the same storage.lease_seconds in every daemon",
         )
-    return ok(subject, f"alive: {listed}" if listed else "none is alive")
+    return ok(subject, f"alive: {alive}" if alive else "none is alive")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 NOTHING = "\N{EN DASH}"
@@ -55,6 +56,12 @@ def duration(seconds: float | None) -> str:
 def counted(number: int, noun: str) -> str:
     """Return ``1 run``, ``12 runs``; what ends in ``y`` or ``s`` is written by its caller."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def listed(names: Sequence[str], *, most: int) -> str:
+    """Return ``a, b and 3 more``, with at most so many names."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def percent(ratio: float | None) -> str:

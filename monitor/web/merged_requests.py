@@ -25,6 +25,7 @@ from monitor.model.notifying import NotificationStatus, OutputTypes
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.model.shapes import filled
 from monitor.model.suggestions import did_you_mean
+from monitor.model.words import listed
 from monitor.outputs.replaying import Replayed
 from monitor.web.http.request_parsing import SHOWN
 from monitor.web.requests import AlertingRequests, Requests
@@ -42,10 +43,12 @@ def merged_requests(shards: ShardDirectory) -> Requests:
         if workspace is None and len(names) == 1:
             workspace = names[0]
         if workspace is None:
-            raise ConfigurationError(f"workspace is not named; it is one of {_some(names)}")
+            some = listed(names, most=_NAMED)
+            raise ConfigurationError(f"workspace is not named; it is one of {some}")
         shard = shards.of(workspace)
         if shard is None:
-            hint = did_you_mean(workspace[:SHOWN], names) or f"; known: {_some(names)}"
+            known = f"; known: {listed(names, most=_NAMED)}"
+            hint = did_you_mean(workspace[:SHOWN], names) or known
             raise ConfigurationError(f"workspace {workspace[:SHOWN]!r} is not configured{hint}")
         return shard, workspace
 
@@ -64,11 +67,6 @@ def merged_requests(shards: ShardDirectory) -> Requests:
         return await shard.requests.webhooks(name, action, flow)
 
     return Requests(track=track, untrack=untrack, webhooks=webhooks)
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 def merged_alerting(shards: ShardDirectory) -> AlertingRequests:

@@ -32,12 +32,11 @@ from monitor.tracking.pipeline_health import HEALTH
 from monitor.tracking.status_memory import DETAILS, REACHABILITY, STATUS
 from monitor.web.health import ClusterProblems
 from monitor.web.shown_shards import Mirrored, ShownShard, ShownShards, page_url
-from monitor.web.views.daemon.cluster import without_holder
+from monitor.web.views.daemon.cluster import without_holder, without_holder_words
 
 log = structlog.get_logger()
 
 _LEASES = 3  # a takeover needs less; a shard without a holder for longer finds none
-_NAMED = 3
 
 _FRESH_SECONDS = 5.0  # between two reads while they are viewed
 _WAIT_SECONDS, _FIRST_WAIT_SECONDS = 0.5, 3.0  # of a request; what is not read by then is older
@@ -83,16 +82,8 @@ class ClusterHealth:
             name for name, since in self._alone.items() if now - since > self._takeover_seconds
         ]
         if alone:
-            verb = "is" if len(alone) == 1 else "are"
-            problems.append(
-                f"{counted(len(alone), 'shard')} {verb} held by nobody: {_named(alone)}"
-            )
+            problems.append(without_holder_words(alone))
         return ClusterProblems(words=tuple(problems), is_store_away=self._away is not None)
-
-
-def _named(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_NAMED])
-    return f"{shown} and {len(names) - _NAMED:,} more" if len(names) > _NAMED else shown
 
 
 class Mirrors:

@@ -13,6 +13,7 @@ from os import stat_result
 from pathlib import Path
 
 from monitor.model.checks import CheckLine, failed, ok, warning
+from monitor.model.words import listed
 
 _SECRETS, _CONFIGURATION = "secret files", "configuration file"
 # Every file there may be read by everybody in the container, in which nobody else is.
@@ -35,7 +36,8 @@ def _configuration_line(path: Path) -> CheckLine:
         return ok(_CONFIGURATION, f"nobody else can change {path}")
     return warning(
         _CONFIGURATION,
-        f"{_listed(writers)} can change {path}, and so send the token and every event elsewhere",
+        f"{listed(writers, most=_SHOWN)} can change {path}, and so send the token and every event "
+        "elsewhere",
         "chmod go-w that, or move the file to a folder that only you can change",
     )
 
@@ -46,9 +48,9 @@ def _secret_lines(secrets: Sequence[Path]) -> list[CheckLine]:
     exposed: list[str] = []
     for path in dict.fromkeys(secrets):
         if readers := _readers(path):
-            exposed.append(f"{_listed(readers)} can read {path}")
+            exposed.append(f"{listed(readers, most=_SHOWN)} can read {path}")
         if writers := _writers(path):
-            exposed.append(f"{_listed(writers)} can change {path}")
+            exposed.append(f"{listed(writers, most=_SHOWN)} can change {path}")
     if not exposed:
         return [ok(_SECRETS, f"nobody else can read or change them ({len(set(secrets))})")]
     hint = "chmod 600 them; the user that runs the daemon has to be their owner"
@@ -110,8 +112,3 @@ def _group_name(group: int) -> str:
         return grp.getgrgid(group).gr_name
     except KeyError:
         return str(group)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from monitor.bus.shards import ClusterStatus, DaemonRecord, ShardRecord
 from monitor.model.errors import BusError
 from monitor.model.shapes import filled
-from monitor.model.words import counted
+from monitor.model.words import counted, listed
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import unknown
 from monitor.web.shown_shards import page_url
@@ -158,6 +158,12 @@ def without_holder(status: ClusterStatus) -> list[str]:
     ]
 
 
+def without_holder_words(shards: Sequence[str]) -> str:
+    """Return that these shards have no holder, as a part of a sentence."""
+    verb = "is" if len(shards) == 1 else "are"
+    return f"{counted(len(shards), 'shard')} {verb} held by nobody: {listed(shards, most=_NAMED)}"
+
+
 def _without_status(away: str | None) -> ClusterOverview:
     return ClusterOverview(
         level=Level.OK if away is None else Level.UNKNOWN,
@@ -193,10 +199,9 @@ def _state(status: ClusterStatus, away: str | None) -> tuple[Level, str]:
     gone = [daemon.id for daemon in status.daemons if not daemon.is_alive]
     parts: list[str] = []
     if alone:
-        verb = "is" if len(alone) == 1 else "are"
-        parts.append(f"{counted(len(alone), 'shard')} {verb} held by nobody: {_named(alone)}")
+        parts.append(without_holder_words(alone))
     if gone:
-        parts.append(f"{counted(len(gone), 'daemon')} gone: {_named(gone)}")
+        parts.append(f"{counted(len(gone), 'daemon')} gone: {listed(gone, most=_NAMED)}")
     alive = len(status.daemons) - len(gone)
     held = sum(record.holder is not None and record.name not in alone for record in status.shards)
     parts.append(f"{counted(alive, 'daemon')} alive, {counted(held, 'shard')} held")
@@ -206,8 +211,3 @@ def _state(status: ClusterStatus, away: str | None) -> tuple[Level, str]:
 
 def _worst_first(record: ShardRecord) -> tuple[bool, int, str]:
     return record.holder is not None, -record.backlog, record.name
-
-
-def _named(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_NAMED])
-    return f"{shown} and {len(names) - _NAMED:,} more" if len(names) > _NAMED else shown

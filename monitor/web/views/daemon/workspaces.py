@@ -160,7 +160,7 @@ async def workspace_details_view(sources: ViewSources, query: WorkspaceQuery) ->
     (status,) = sources.workspaces(query.workspace)
     active = await _active_in(sources, [status], query.workspace)
     kinds: Counter[PipelineKind] = Counter()
-    async for pipeline in in_slices(sources.live.pipelines()):
+    async for pipeline in in_slices(sources.live.pipelines()):  # ten thousand
         kinds[pipeline.kind] += pipeline.workspace == query.workspace
     inventory, now = status.inventory, sources.clock.now()
     return WorkspaceDetails(
@@ -188,7 +188,7 @@ async def _active_in(
 ) -> Mapping[str, _Active]:
     """Return what is active in each of these workspaces; ``workspace``: only there."""
     found = {status.workspace: _Active(status=status) for status in statuses}
-    async for active in in_slices(sources.live.active_runs(workspace)):
+    async for active in in_slices(sources.live.active_runs(workspace)):  # thousands
         if (own := found.get(active.run.key.workspace)) is not None:
             own.runs += 1
             if (why := why_no_progress(active.run, own.status)) is not None:

@@ -12,6 +12,7 @@ from monitor.alerting.explain.never_shown import why_limited
 from monitor.model.live_state import Reachability, WorkspaceStatus
 from monitor.model.runs import PipelineKind
 from monitor.model.shapes import filled
+from monitor.model.words import listed
 from monitor.tracking.live_state import WATCHED_BY
 from monitor.web.health import STARTING, RecentReadiness
 from monitor.web.shown_shards import ShownLiveState
@@ -307,8 +308,7 @@ def _counted(number: int, single: str, several: str) -> str:
 
 
 def _named(names: Sequence[str]) -> str:
-    shown = ", ".join(name[:_NAME_CHARACTERS] for name in names[:_NAMED])
-    return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
+    return listed([name[:_NAME_CHARACTERS] for name in names], most=_NAMED)
 
 
 def _short(known: _Known) -> str:

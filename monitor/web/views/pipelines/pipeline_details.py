@@ -160,7 +160,7 @@ async def _last_success_at(
     # Retention may have removed that run; what is known of it is kept.
     known = [
         health.last_success_at
-        async for health in in_slices(sources.live.pipeline_health())
+        async for health in in_slices(sources.live.pipeline_health())  # ten thousand
         if (health.workspace, health.pipeline.kind, health.pipeline.id)
         == (query.workspace, query.kind, query.id)
     ]
@@ -187,7 +187,7 @@ async def _limit(alerting: AlertingSnapshot, query: PipelineQuery) -> LearnedLim
     """Return the limit that was learned for whole runs, else the one for their parts."""
     limits = {
         limit.kind: limit
-        async for limit in in_slices(alerting.limits)
+        async for limit in in_slices(alerting.limits)  # one a pipeline
         if (limit.workspace, limit.pipeline.id) == (query.workspace, query.id)
     }
     return next((limits[kind] for kind in RUN_KINDS[query.kind] if kind in limits), None)

@@ -46,7 +46,7 @@ async def pipeline_alerts_view(sources: ViewSources, query: PipelineQuery) -> Pi
     snapshot = alerting.snapshot()
     is_open = [
         alert
-        async for alert in in_slices(snapshot.alerts)
+        async for alert in in_slices(snapshot.alerts)  # thousands in an outage
         if alert.state is not AlertState.RESOLVED
         and alert.workspace == query.workspace
         and alert.pipeline is not None

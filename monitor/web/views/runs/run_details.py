@@ -125,7 +125,7 @@ async def _alerts(sources: ViewSources, run: RunState) -> tuple[AlertAbout, ...]
     return tuple(
         [
             AlertAbout(fingerprint=alert.fingerprint, name=alert.name)
-            async for alert in in_slices(sources.alerting.snapshot().alerts)
+            async for alert in in_slices(sources.alerting.snapshot().alerts)  # thousands
             if alert.state is not AlertState.RESOLVED
             and alert.run is not None
             and alert.run.workspace == run.key.workspace

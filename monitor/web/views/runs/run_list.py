@@ -112,7 +112,7 @@ async def matching_pipelines(
     folded = text.casefold()
     fitting = {
         (pipeline.workspace, pipeline.kind, pipeline.id): None
-        async for pipeline in in_slices(sources.live.pipelines())
+        async for pipeline in in_slices(sources.live.pipelines())  # ten thousand
         if workspace in (None, pipeline.workspace)
         and (text == pipeline.id or folded in pipeline.label.casefold())
     }

@@ -111,7 +111,7 @@ def run_view(sources: ViewSources, run: RunState) -> RunView:
 
 
 async def run_views(sources: ViewSources, runs: Iterable[RunState]) -> tuple[RunView, ...]:
-    return tuple([run_view(sources, run) async for run in in_slices(runs)])
+    return tuple([run_view(sources, run) async for run in in_slices(runs)])  # a thousand a kind
 
 
 async def without_parts(stored_runs: StoredRuns, runs: Sequence[RunState]) -> list[RunState]:

@@ -192,7 +192,7 @@ async def _rows(sources: ViewSources, query: CalendarQuery, after: RowKey | None
             continue
         if after is not None and status.workspace == after[0]:
             ordered = ordered[bisect_left(ordered, after[1:3], key=order_of) :]
-        async for schedule in in_slices(ordered):
+        async for schedule in in_slices(ordered):  # thousands of a workspace
             found = _rows_of(sources, status, schedule, query.pipeline)
             rows += [row for row in found if after is None or row.key > after]
             if len(rows) > _ROWS:

@@ -93,7 +93,7 @@ async def schedules_view(sources: ViewSources, query: SchedulesQuery) -> Schedul
 async def _of(sources: ViewSources, status: WorkspaceStatus, pipeline: str | None) -> SchedulesView:
     shown = [
         schedule
-        async for schedule in in_slices(await ordered_schedules(status))
+        async for schedule in in_slices(await ordered_schedules(status))  # thousands of a workspace
         if pipeline is None
         or any(is_meant(sources, pipeline, status, started) for started in schedule.pipelines)
     ]

@@ -13,9 +13,10 @@ from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
 from monitor.web.api.route_types import ApiWrite, Confirmation
 from monitor.web.http.problem_details import ProblemDetails
-from monitor.web.http.request_parsing import SHOWN, one_line, unknown
+from monitor.web.http.request_parsing import SHOWN, one_line
 from monitor.web.requests import AlertingRequests
 from monitor.web.views.alerts.alert_models import SilenceView, silence_view
+from monitor.web.views.alerts.silences import silence_to_end
 from monitor.web.views.view import NoParameters
 
 _LONGEST_SILENCE_SECONDS = 10 * 365 * 86_400.0
@@ -72,14 +73,7 @@ def silence_write(requests: AlertingRequests, *, clock: Clock) -> ApiWrite:
 
 def expire_write(requests: AlertingRequests) -> ApiWrite:
     async def expire(path: SilencePath, _: None) -> Confirmation:
-        silences = {silence.id: silence for silence in requests.snapshot().silences}
-        silence = silences.get(path.id)
-        if silence is not None and silence.origin == "config":
-            raise ProblemDetails(
-                409, f"silence {path.id} is part of the configuration; remove it there"
-            )
-        if silence is None:
-            raise ProblemDetails(404, f"silence: {unknown(path.id, silences)}")
+        silence_to_end(requests, path.id)
         if not await requests.expire_silence(path.id):
             return Confirmation(detail=f"silence {path.id} had expired before")
         return Confirmation(detail=f"silence {path.id} has expired")

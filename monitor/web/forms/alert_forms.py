@@ -18,10 +18,15 @@ from monitor.model.errors import ConfigurationError
 from monitor.web.forms.form_page import FormState, PageForm, Refused
 from monitor.web.http.form_bodies import Fields
 from monitor.web.http.problem_details import ProblemDetails
-from monitor.web.http.request_parsing import SHOWN, one_line, unknown
+from monitor.web.http.request_parsing import SHOWN, one_line
 from monitor.web.views.alerts.alert_details import find_alert, no_alert
 from monitor.web.views.alerts.alert_models import alert_views, silence_view
-from monitor.web.views.alerts.silences import matcher_problems, matchers_of, preview
+from monitor.web.views.alerts.silences import (
+    matcher_problems,
+    matchers_of,
+    preview,
+    silence_to_end,
+)
 from monitor.web.views.view import ViewSources
 
 _PREVIEWED = 50
@@ -227,12 +232,8 @@ class ExpireForm(PageForm):
 
     async def beside(self, path: Mapping[str, str], values: Fields) -> Mapping[str, Any]:
         del values
-        view = silence_view(self._silence(path["id"]), now=self._clock.now())
-        if view.origin == "config":
-            raise ProblemDetails(
-                409, f"silence {view.id} is part of the configuration; remove it there"
-            )
-        return {"silence": view}
+        silence = silence_to_end(self._alerting, path["id"])
+        return {"silence": silence_view(silence, now=self._clock.now())}
 
     async def submit(self, path: Mapping[str, str], values: Fields, *, token: str) -> str:
         del token
@@ -240,9 +241,3 @@ class ExpireForm(PageForm):
         # Ended already, as by a double click, is what was wished.
         await self._alerting.expire_silence(path["id"])
         return f"/silences#silence-{quote(path['id'], safe='')}"
-
-    def _silence(self, silence_id: str) -> Silence:
-        silences = {silence.id: silence for silence in self._alerting.snapshot().silences}
-        if silence_id not in silences:
-            raise ProblemDetails(404, f"silence: {unknown(silence_id, silences)}")
-        return silences[silence_id]

@@ -15,7 +15,7 @@ from monitor.web.http.access import ANYBODY, AUTHOR
 from monitor.web.http.form_bodies import Fields, FormTokens, read_form
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.page.live import LivePages
-from monitor.web.page.shell import POLICY, PageShell
+from monitor.web.page.shell import PageShell, page_of_its_own
 from monitor.web.views.view import WebPage
 
 _BY_TOKEN = "token"  # noqa: S105 - the author of requests with the bearer token, no name
@@ -142,25 +142,16 @@ class FormPages:
             author=_author(request),
             **state.shown,
         )  # fmt: skip
-        response = _html(body, status)
+        response = page_of_its_own(body, status)
         self._tokens.keep(response, key, is_secure=request.secure)
         return response
 
     async def _problem(self, request: web.Request, problem: ProblemDetails) -> web.Response:
-        return _html(await self._shell.problem(problem, url=request.path_qs), problem.status)
+        body = await self._shell.problem(problem, url=request.path_qs)
+        return page_of_its_own(body, problem.status)
 
 
 def _author(request: web.Request) -> str:
     """Return the name of who is logged in, empty where nobody is by name."""
     author: str = request[AUTHOR]
     return "" if author in (ANYBODY, _BY_TOKEN) else author
-
-
-def _html(body: bytes, status: int) -> web.Response:
-    return web.Response(
-        status=status,
-        body=body,
-        content_type="text/html",
-        charset="utf-8",
-        headers={"Content-Security-Policy": POLICY, "Cache-Control": "no-store"},
-    )

@@ -269,6 +269,17 @@ def answer_page(request: web.Request, page: RenderedPage) -> web.Response:
     )
 
 
+def page_of_its_own(body: bytes, status: int) -> web.Response:
+    """Return the answer that sends a page for one reader, which is never kept."""
+    return web.Response(
+        status=status,
+        body=body,
+        content_type="text/html",
+        charset="utf-8",
+        headers={"Content-Security-Policy": POLICY, "Cache-Control": "no-store"},
+    )
+
+
 async def _joined(texts: Any) -> str:
     """Return the text that a template makes, and let other tasks run between its pieces."""
     pieces: list[str] = []
@@ -281,12 +292,8 @@ async def _joined(texts: Any) -> str:
 def _title(page: WebPage, queries: Sequence[Struct]) -> str:
     if callable(page.title):
         return page.title(queries[0])
-    names = {name: text for query in queries for name, text in _texts(query).items()}
-    return page.title.format_map(names)
-
-
-def _texts(query: Struct) -> dict[str, str]:
-    return {name: str(value) for name, value in msgspec.structs.asdict(query).items()}
+    values = [item for query in queries for item in msgspec.structs.asdict(query).items()]
+    return page.title.format_map({name: str(value) for name, value in values})
 
 
 def problems_as_pages(shell: PageShell) -> Middleware:
@@ -319,11 +326,6 @@ async def _page(shell: PageShell, answer: web.Response) -> web.Response:
         body = shell.refusal(problem, title=title)
     else:
         body = await shell.problem(problem, title=title)
-    kept: dict[str, str] = {name: answer.headers[name] for name in _KEPT if name in answer.headers}
-    return web.Response(
-        status=document.status,
-        body=body,
-        content_type="text/html",
-        charset="utf-8",
-        headers=kept | {"Content-Security-Policy": POLICY, "Cache-Control": "no-store"},
-    )
+    page = page_of_its_own(body, document.status)
+    page.headers.update({name: answer.headers[name] for name in _KEPT if name in answer.headers})
+    return page

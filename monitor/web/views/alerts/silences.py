@@ -10,12 +10,12 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from monitor.alerting.alerts.silences import MOST_MATCHERS, matcher
-from monitor.model.alerts import AlertingSnapshot
+from monitor.model.alerts import AlertingSnapshot, Silence
 from monitor.model.errors import ConfigurationError
 from monitor.model.notifying import why_not_notified
 from monitor.model.slices import in_slices
 from monitor.web.http.problem_details import ProblemDetails
-from monitor.web.http.request_parsing import one_line
+from monitor.web.http.request_parsing import one_line, unknown
 from monitor.web.requests import AlertingRequests
 from monitor.web.views.alerts.alert_models import AlertView, SilenceView, alert_views, silence_view
 from monitor.web.views.view import ViewSources, view
@@ -95,6 +95,23 @@ async def preview(sources: ViewSources, matchers: tuple[str, ...], *, limit: int
         open=sum(alert.ends_at is None for alert in alerting.snapshot().alerts),
         matchers=matchers,
     )
+
+
+def silence_to_end(alerting: AlertingRequests, silence_id: str) -> Silence:
+    """Return a silence that people have made.
+
+    Raises:
+        ProblemDetails: it is not known, or is part of the configuration.
+    """
+    silences = {silence.id: silence for silence in alerting.snapshot().silences}
+    silence = silences.get(silence_id)
+    if silence is None:
+        raise ProblemDetails(404, f"silence: {unknown(silence_id, silences)}")
+    if silence.origin == "config":
+        raise ProblemDetails(
+            409, f"silence {silence_id} is part of the configuration; remove it there"
+        )
+    return silence
 
 
 def matcher_problems(alerting: AlertingRequests, matchers: tuple[str, ...]) -> list[str]:

@@ -78,7 +78,6 @@ HOMES_OF_NAMES = {
 PURE = (
     "alerting.alerts.instance",
     "alerting.alerts.lifecycle",
-    "alerting.alerts.outcome",
     "alerting.rules",
     *(
         f"model.{name}"

@@ -7,14 +7,14 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
-from monitor.alerting.alerts.label_names import SHOWN_LABELS
 from monitor.alerting.alerts.silences import (
+    SHOWN_LABELS,
     Labels,
     SilenceSettings,
     labels_to_match,
     silence_problems,
 )
-from monitor.alerting.rules.definition import AnyRuleDefinition, Quantity
+from monitor.alerting.rules.contract import AnyRuleDefinition, Quantity
 from monitor.alerting.rules.globs import fits_some, parse_globs
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import (

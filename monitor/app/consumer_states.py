@@ -23,7 +23,7 @@ from monitor.alerting.alerts.pending_step import (
     TRANSITIONS,
     TransitionCount,
 )
-from monitor.alerting.engine.commit import CONSUMER as ALERTING
+from monitor.alerting.engine.committed_state import CONSUMER as ALERTING
 from monitor.callbacks.missed_callbacks import MissedCallbackWatch
 from monitor.model.alerts import BRIDGE
 from monitor.model.runs import RunKey

@@ -6,7 +6,7 @@ import contextlib
 from types import SimpleNamespace
 from typing import Any
 
-from monitor.alerting.alerts.label_names import SHOWN_LABELS
+from monitor.alerting.alerts.silences import SHOWN_LABELS
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.outputs.records import RECORDS
 

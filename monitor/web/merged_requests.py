@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from monitor.alerting.alerts.silences import Labels
-from monitor.alerting.engine.past_alerts import place_of
+from monitor.alerting.engine.committed_state import place_of
 from monitor.alerting.explain.explanation import Explanation
 from monitor.model.alerts import (
     Alert,

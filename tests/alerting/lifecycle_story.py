@@ -5,7 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
+from monitor.alerting.alerts.instance import (
+    AlertInstance,
+    FingerprintHistory,
+    FingerprintState,
+    LifecycleOutcome,
+    StepWord,
+)
 from monitor.alerting.alerts.lifecycle import (
     EvaluationTime,
     LifecycleLimits,
@@ -16,8 +22,7 @@ from monitor.alerting.alerts.lifecycle import (
     over_when_seen,
     pass_time,
 )
-from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
-from monitor.alerting.rules.results import Firing, Ok, OverWhenSeen, Unknown
+from monitor.alerting.rules.contract import Firing, Ok, OverWhenSeen, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Acknowledgement, Alert, AlertState, Severity, alert_event_id
 

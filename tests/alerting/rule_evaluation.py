@@ -7,8 +7,14 @@ from typing import Any
 
 import msgspec
 
-from monitor.alerting.rules.contract import StateInput, Subject
-from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, Unknown
+from monitor.alerting.rules.contract import (
+    EvaluationResult,
+    Firing,
+    Ok,
+    StateInput,
+    Subject,
+    Unknown,
+)
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import RULE_DEFINITIONS, default_rule
 

@@ -8,13 +8,16 @@ import msgspec
 
 from monitor.alerting.rules.awaited_starts import AwaitedStarts
 from monitor.alerting.rules.contract import (
+    EvaluationResult,
     EventInput,
+    Firing,
     FlowOrPlanFacts,
+    Ok,
+    RuleAnswer,
     StateInput,
     Subject,
     SubjectKind,
 )
-from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, RuleAnswer
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.schedule_missed import DEFINITION as SCHEDULE_MISSED
 from monitor.alerting.rules.table import default_rule

@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from monitor.alerting.rules.compiled import Compiled, Rule, Traits
-from monitor.alerting.rules.contract import EventInput, StateInput, SubjectKind
-from monitor.alerting.rules.definition import RuleDefinition
-from monitor.alerting.rules.results import RuleAnswer
+from monitor.alerting.rules.contract import (
+    EventInput,
+    RuleAnswer,
+    RuleDefinition,
+    StateInput,
+    SubjectKind,
+)
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.model.errors import ConfigurationError
 from monitor.model.events import EventType

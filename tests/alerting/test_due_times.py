@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.alerts.timers import DueTimes
 from monitor.alerting.attribution.subjects import key_of, of_pipeline
+from monitor.alerting.engine.timeline import DueTimes
 from monitor.alerting.rules.contract import Subject
 from monitor.model.runs import Pipeline, PipelineKind
 

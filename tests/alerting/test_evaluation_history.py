@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from monitor.alerting.alerts.outcome import StepWord
-from monitor.alerting.engine.evaluation_history import EvaluationHistory
+from monitor.alerting.alerts.instance import StepWord
+from monitor.alerting.engine.evaluation import EvaluationHistory
 
 AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
 EVENT = "acme:job_group:1:failed"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from monitor.alerting.attribution.subjects import of_run
-from monitor.alerting.engine.event_rules import EventRuleLookup, EventRules
+from monitor.alerting.engine.event_routing import EventRuleLookup, EventRules
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.settings import AlertingSettings
 from monitor.model.events import EventType

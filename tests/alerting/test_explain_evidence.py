@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.alerting.alerts.pending_step import ENDED
-from monitor.alerting.engine.commit import CONSUMER
+from monitor.alerting.engine.committed_state import CONSUMER
 from monitor.alerting.explain.explanation import Explanation, StepOutcome
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import default_rule

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from monitor.alerting.alerts.outcome import StepWord
-from monitor.alerting.engine.evaluation_history import EvaluationRecord
+from monitor.alerting.alerts.instance import StepWord
+from monitor.alerting.engine.evaluation import EvaluationRecord
 from monitor.alerting.explain.evidence import EvidenceBasis, FoundAlert
 from monitor.alerting.explain.explanation import (
     Explanation,

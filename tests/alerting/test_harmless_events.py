@@ -16,7 +16,7 @@ import pytest
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
-from monitor.alerting.alerts.outcome import StepWord
+from monitor.alerting.alerts.instance import StepWord
 from monitor.alerting.attribution.subjects import fingerprint_of, of_run
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import default_rule

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from monitor.alerting.alerts.silences import SilenceSettings, configured_silence
-from monitor.alerting.alerts.suppression import Suppression
+from monitor.alerting.engine.suppression import Suppression
 from monitor.alerting.rules.muting import parse_mute_window
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import BRIDGE, Alert, AlertState

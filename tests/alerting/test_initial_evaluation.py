@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from monitor.alerting.alerts.pending_step import FIRST, RULE, FirstEvaluated
-from monitor.alerting.engine.commit import CONSUMER
+from monitor.alerting.engine.committed_state import CONSUMER
 from monitor.alerting.rules.rule_settings import Match, RuleKind
 from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings

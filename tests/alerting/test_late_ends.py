@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from monitor.alerting.rules.contract import EventInput
+from monitor.alerting.rules.contract import EventInput, Firing, Ok, OverWhenSeen
 from monitor.alerting.rules.part_ends import SubjectEnds, failing_parts, failing_since
-from monitor.alerting.rules.results import Firing, Ok, OverWhenSeen
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.run_failed import DEFINITION
 from monitor.alerting.rules.table import default_rule

@@ -10,10 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.rules.definition import AnyRuleDefinition
+from monitor.alerting.rules.contract import (
+    AnyRuleDefinition,
+    EvaluationResult,
+    Firing,
+    Ok,
+    RuleAnswer,
+    Unknown,
+)
 from monitor.alerting.rules.queue_slow import DEFINITION as QUEUE_SLOW
-from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, RuleAnswer, Unknown
-from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.alerting.rules.run_overdue import DEFINITION as RUN_OVERDUE
 from monitor.alerting.rules.run_stuck import DEFINITION as RUN_STUCK
 from monitor.model.events import EventType
@@ -26,7 +31,7 @@ class Watch:
 
     def __init__(self, definition: AnyRuleDefinition, threshold: float | None = None) -> None:
         self.definition = definition
-        self.settings: RuleSettings = rule(definition.rule, threshold=threshold)
+        self.settings = rule(definition.rule, threshold=threshold)
         self.memory: Any = None
         self.again_at: datetime | None = None
 

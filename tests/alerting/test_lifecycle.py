@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from monitor.alerting.alerts.instance import AlertInstance, AlertSpan, FingerprintHistory
-from monitor.alerting.alerts.outcome import StepWord
+from monitor.alerting.alerts.instance import AlertInstance, AlertSpan, FingerprintHistory, StepWord
 from monitor.model.alerts import AlertState
 from tests.alerting.lifecycle_story import NOON, SILENCED, Story
 

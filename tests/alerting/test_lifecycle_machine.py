@@ -9,9 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory
+from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, LifecycleOutcome
 from monitor.alerting.alerts.lifecycle import EvaluationTime, next_timer_at, pass_time
-from monitor.alerting.alerts.outcome import LifecycleOutcome
 from monitor.model.alerts import AlertState
 from tests.alerting.lifecycle_story import PACE, SILENCED, Story
 

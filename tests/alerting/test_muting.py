@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.alerts.suppression import is_muted
+from monitor.alerting.engine.suppression import is_muted
 from monitor.alerting.rules.muting import DAYS, MINUTES_OF_DAY, parse_mute_window
 from monitor.model.errors import ConfigurationError
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from monitor.alerting.rules.contract import FlowOrPlanFacts
+from monitor.alerting.rules.contract import FlowOrPlanFacts, Ok
 from monitor.alerting.rules.not_fresh import last_success
-from monitor.alerting.rules.results import Ok
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKind

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from monitor.alerting.rules.canceled import DEFINITION as CANCELED
-from monitor.alerting.rules.definition import AnyRuleDefinition
+from monitor.alerting.rules.contract import AnyRuleDefinition, EvaluationResult, Firing, Ok
 from monitor.alerting.rules.failing_repeatedly import DEFINITION as FAILING_REPEATEDLY
-from monitor.alerting.rules.results import EvaluationResult, Firing, Ok
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.run_failed import DEFINITION as RUN_FAILED
 from monitor.alerting.rules.run_lost import DEFINITION as RUN_LOST

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from monitor.alerting.alerts.outcome import StepWord
+from monitor.alerting.alerts.instance import StepWord
 from monitor.alerting.alerts.pending_step import ENDED, EndedAlert, PendingStep, Tables
 from monitor.alerting.engine.alert_retention import sweep
-from monitor.alerting.engine.past_alerts import PastAlerts, place_of
+from monitor.alerting.engine.committed_state import PastAlerts, place_of
 from monitor.bus.contract import Retention
 from monitor.model.alerts import Alert, AlertState, PastQuery, Severity
 from monitor.model.runs import Pipeline, PipelineKind, Status

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.alerting.rules.results import Firing
+from monitor.alerting.rules.contract import Firing
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.runs import RunKind
 from monitor.model.triggers import CronTrigger, DailyTrigger

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from monitor.alerting.rules.contract import ScheduleFacts
-from monitor.alerting.rules.results import Ok
+from monitor.alerting.rules.contract import Ok, ScheduleFacts
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind

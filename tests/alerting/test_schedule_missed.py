@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.rules.results import Firing, Unknown
+from monitor.alerting.rules.contract import Firing, Unknown
 from monitor.model.live_state import ActiveRun, PipelineHealth
 from monitor.model.runs import RunKind, Source, Trigger
 from monitor.model.triggers import (

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.alerts.label_names import SHOWN_LABELS
 from monitor.alerting.alerts.silences import (
     LONGEST_WORDS,
     MOST_MATCHERS,
+    SHOWN_LABELS,
     SilenceSettings,
     configured_silence,
     labels_to_match,
@@ -20,7 +20,7 @@ from monitor.alerting.alerts.silences import (
     parse_instant,
     silence_problems,
 )
-from monitor.alerting.alerts.suppression import Suppression, fits
+from monitor.alerting.engine.suppression import Suppression, fits
 from monitor.model.alerts import Silence
 from monitor.model.errors import ConfigurationError
 from tests.alerting.sample_alerts import an_alert

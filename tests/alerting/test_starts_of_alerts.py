@@ -9,8 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from monitor.alerting.rules.contract import FlowOrPlanFacts, ScheduleFacts, TokenFacts
-from monitor.alerting.rules.results import Firing
+from monitor.alerting.rules.contract import Firing, FlowOrPlanFacts, ScheduleFacts, TokenFacts
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.run_failed import on_event
 from monitor.alerting.rules.table import RULE_DEFINITIONS, default_rule

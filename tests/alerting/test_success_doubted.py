@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from monitor.alerting.rules.contract import EventInput
-from monitor.alerting.rules.results import Firing, Ok
+from monitor.alerting.rules.contract import EventInput, Firing, Ok
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.success_doubted import DEFINITION, REASONS, DoubtedParts
 from monitor.alerting.rules.table import default_rule

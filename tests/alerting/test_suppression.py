@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.alerting.alerts.silences import SilenceSettings, new_silence
-from monitor.alerting.alerts.suppression import is_muted
+from monitor.alerting.engine.suppression import is_muted
 from monitor.alerting.rules.muting import parse_mute_window
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import default_rule

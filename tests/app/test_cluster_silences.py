@@ -10,7 +10,7 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from monitor.alerting.alerts.pending_step import SILENCE as ROW
-from monitor.alerting.engine.commit import CONSUMER as ALERTING
+from monitor.alerting.engine.committed_state import CONSUMER as ALERTING
 from monitor.app.store_opening import open_store
 from monitor.bus.settings import StorageSettings
 from monitor.config import Configuration, WorkspaceConfiguration

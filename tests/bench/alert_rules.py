@@ -18,9 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.alerting.rules.compiled import Compiled, Traits
-from monitor.alerting.rules.contract import EventInput
-from monitor.alerting.rules.definition import AnyRuleDefinition
-from monitor.alerting.rules.results import Firing
+from monitor.alerting.rules.contract import AnyRuleDefinition, EventInput, Firing
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import default_rule
 from monitor.model.events import EventType, RunEvent, run_event_id

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from monitor.alerting.alerts.outcome import StepWord
+from monitor.alerting.alerts.instance import StepWord
 from monitor.alerting.alerts.pending_step import EndedAlert, ended_key
 from monitor.alerting.alerts.silences import labels_to_match
-from monitor.alerting.alerts.suppression import muted_by
-from monitor.alerting.engine.past_alerts import PastAlerts
+from monitor.alerting.engine.committed_state import PastAlerts
+from monitor.alerting.engine.suppression import muted_by
 from monitor.alerting.explain.explanation import (
     Explanation,
     ExplanationStage,

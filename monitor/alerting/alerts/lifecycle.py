@@ -12,9 +12,10 @@ from monitor.alerting.alerts.instance import (
     AlertSpan,
     FingerprintHistory,
     FingerprintState,
+    LifecycleOutcome,
+    StepWord,
 )
-from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
-from monitor.alerting.rules.results import Firing, Ok, OverWhenSeen, Unknown
+from monitor.alerting.rules.contract import Firing, Ok, OverWhenSeen, Unknown
 from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.model.alerts import ENDED_BECAUSE, Acknowledgement, Alert, AlertState
 

@@ -16,9 +16,14 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
+from monitor.alerting.alerts.instance import (
+    AlertInstance,
+    FingerprintHistory,
+    FingerprintState,
+    LifecycleOutcome,
+    StepWord,
+)
 from monitor.alerting.alerts.lifecycle import acknowledged
-from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
 from monitor.model.alerts import ACKNOWLEDGED, Acknowledgement, Alert, Silence, alert_event_id
 from monitor.model.events import AlertEvent, EventType
 from monitor.model.slices import in_slices

@@ -14,7 +14,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Struct
 
-from monitor.alerting.alerts.label_names import SHOWN_LABELS
 from monitor.alerting.rules.globs import EXCLUDES
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import BRIDGE, Severity, Silence
@@ -22,6 +21,23 @@ from monitor.model.errors import ConfigurationError
 from monitor.model.runs import RunKind
 from monitor.model.settings import Setting
 from monitor.model.suggestions import did_you_mean
+
+# Never a run, an owner or a message: those are facts of one moment, and labels stay.
+SHOWN_LABELS = (
+    "alertname",
+    "rule",
+    "severity",
+    "workspace",
+    "kind",
+    "pipeline",
+    "pipeline_id",
+    # What else the alert is about, by its kind of subject.
+    "schedule",
+    "output",
+    "token_id",
+    "part",  # of the daemon: "backlog:mqtt", "dead_letters:mqtt", "lost:mqtt", "store"
+)
+
 
 MOST_MATCHERS = 20
 LONGEST_MATCHER = 500  # characters

@@ -17,7 +17,7 @@ from monitor.alerting.backtest.recorded_timeline import RecordedTimeline
 from monitor.alerting.backtest.replay_store import ReplayStore
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.engine.evaluation_context import EvaluationContext
-from monitor.alerting.engine.inhibitors import PREFIX
+from monitor.alerting.engine.suppression import PREFIX
 from monitor.alerting.engine.timeline import Timeline
 from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.alerting.settings import AlertingSettings

@@ -5,20 +5,24 @@ from __future__ import annotations
 import msgspec
 
 from monitor.alerting.alerts import lifecycle
-from monitor.alerting.alerts.content import bounded, new_alert, subject_of
-from monitor.alerting.alerts.instance import AlertInstance, AlertSpan, FingerprintState, Inhibitor
+from monitor.alerting.alerts.instance import (
+    AlertInstance,
+    AlertSpan,
+    FingerprintState,
+    Inhibitor,
+    LifecycleOutcome,
+    StepWord,
+)
 from monitor.alerting.alerts.lifecycle import EvaluationTime
-from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
 from monitor.alerting.alerts.pending_step import ENDED, MEMORY, EndedAlert, ended_key
 from monitor.alerting.attribution.attribution import RuleTarget
-from monitor.alerting.attribution.subjects import keys_of
-from monitor.alerting.engine.evaluation import Answer, RuleFailure
+from monitor.alerting.attribution.subjects import bounded, keys_of, new_alert, subject_of
+from monitor.alerting.engine.evaluation import Answer, EvaluationHistory, RuleFailure
 from monitor.alerting.engine.evaluation_context import OURS, EvaluationContext
-from monitor.alerting.engine.evaluation_history import EvaluationHistory
-from monitor.alerting.engine.inhibitors import Inhibitors
 from monitor.alerting.engine.rule_set import RuleSet
+from monitor.alerting.engine.suppression import Inhibitors
 from monitor.alerting.rules.compiled import Rule
-from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, OverWhenSeen, Unknown
+from monitor.alerting.rules.contract import EvaluationResult, Firing, Ok, OverWhenSeen, Unknown
 from monitor.model.alerts import NAME_TAKEN_BY, Alert, AlertState
 from monitor.tracking.live_state import LiveStateView
 

@@ -26,8 +26,8 @@ from monitor.alerting.alerts.pending_step import (
     StoredRule,
 )
 from monitor.alerting.alerts.silences import SilenceSettings, configured_silence
-from monitor.alerting.attribution.removed_subjects import RemovedSubjects
 from monitor.alerting.attribution.subjects import first_key
+from monitor.alerting.engine.removal import RemovedSubjects
 from monitor.alerting.rules.baselines import Learned, is_idle
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import SubjectKind

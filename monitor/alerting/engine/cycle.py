@@ -6,24 +6,21 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from monitor.alerting.alerting_store import Store
-from monitor.alerting.alerts.content import subject_of
 from monitor.alerting.alerts.instance import AlertInstance
 from monitor.alerting.alerts.pending_step import ALERT, FIRST, MEMORY, FirstEvaluated
 from monitor.alerting.attribution.attribution import RuleTarget
 from monitor.alerting.attribution.initial_evaluation import InitialEvaluation
 from monitor.alerting.attribution.root_runs import Lineage
-from monitor.alerting.attribution.subjects import first_key, key_of, keys_of, traits_of
-from monitor.alerting.attribution.unidentified_runs import ended_unidentified
+from monitor.alerting.attribution.subjects import first_key, key_of, keys_of, subject_of, traits_of
 from monitor.alerting.engine.advancement import Advancer, end
 from monitor.alerting.engine.evaluation import Answer, Evaluator
 from monitor.alerting.engine.evaluation_context import EvaluationContext, domain_of
-from monitor.alerting.engine.inhibitors import Inhibitors
 from monitor.alerting.engine.past_successes import PastSuccesses
-from monitor.alerting.engine.rule_removal import end_removed
+from monitor.alerting.engine.removal import end_removed, ended_unidentified
 from monitor.alerting.engine.rule_set import RuleSet
+from monitor.alerting.engine.suppression import Inhibitors
 from monitor.alerting.engine.timeline import VITAL_KINDS, Timeline
-from monitor.alerting.rules.contract import Subject, SubjectKind
-from monitor.alerting.rules.results import RuleAnswer
+from monitor.alerting.rules.contract import RuleAnswer, Subject, SubjectKind
 from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView

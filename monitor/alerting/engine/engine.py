@@ -29,22 +29,24 @@ from datetime import datetime, timedelta
 import structlog
 
 from monitor.alerting.alerting_store import Store
-from monitor.alerting.alerts.pending_step import ALERT, ENDED, LEARNED, SILENCE, PendingStep
+from monitor.alerting.alerts.pending_step import ALERT, LEARNED, SILENCE, PendingStep
 from monitor.alerting.attribution.attribution import Attribution, Attributor
 from monitor.alerting.attribution.root_runs import Lineage
 from monitor.alerting.engine import alert_retention
 from monitor.alerting.engine.advancement import Advancer
 from monitor.alerting.engine.alert_retention import MemoryRetention
-from monitor.alerting.engine.commit import CONSUMER, LINGER_SECONDS, CommittedState
+from monitor.alerting.engine.committed_state import (
+    CONSUMER,
+    LINGER_SECONDS,
+    CommittedState,
+)
 from monitor.alerting.engine.cycle import EvaluationCycle
-from monitor.alerting.engine.evaluation import Evaluator, Guard
+from monitor.alerting.engine.evaluation import EvaluationHistory, Evaluator, Guard
 from monitor.alerting.engine.evaluation_context import Complete, EvaluationContext, ScheduleIndex
-from monitor.alerting.engine.evaluation_history import EvaluationHistory
 from monitor.alerting.engine.event_routing import EventRouter
-from monitor.alerting.engine.inhibitors import Inhibitors
-from monitor.alerting.engine.past_alerts import PastAlerts
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.snapshots import Snapshots
+from monitor.alerting.engine.suppression import Inhibitors
 from monitor.alerting.engine.timeline import NextEvaluation, Timeline
 from monitor.alerting.rules.baselines import Learned
 from monitor.alerting.rules.compiled import Compiled
@@ -82,7 +84,6 @@ class Engine:
     ) -> None:
         """``timeline`` None: the daemon's."""
         self.history = EvaluationHistory()
-        self.past = PastAlerts()
         self.lineage = Lineage(bus=bus, view=view)
         self._bus = bus
         self._view = view
@@ -90,6 +91,7 @@ class Engine:
         self._retention = retention
         self._evaluator = Evaluator(guard)
         self._state = CommittedState(bus=bus, clock=clock)
+        self.past = self._state.past
         self._timeline = timeline or Timeline(view)
         self._cycle = EvaluationCycle(
             bus=bus, view=view, lineage=self.lineage, timeline=self._timeline
@@ -161,7 +163,6 @@ class Engine:
         """Show what another daemon has stored; this engine evaluates and stores nothing then."""
         async with self._deciding:
             await self._state.show(stored)
-            await self.past.load(self._state.tables[ENDED])
             await self._snapshots.learn_all(self._state.tables, self._rules)
 
     async def take_some(self) -> int:
@@ -278,7 +279,6 @@ class Engine:
 
     async def _load(self) -> None:
         await self._state.load()
-        await self.past.load(self._state.tables[ENDED])
         self._cycle.restart()
         await self._reconcile(self._state.begin())
         await self._snapshots.learn_all(self._state.tables, self._rules)
@@ -346,7 +346,6 @@ class Engine:
         if await self._state.commit(pending, position):
             async for key, instance in in_slices(pending.changed[ALERT].items()):
                 self._timeline.committed(key, instance)
-            self.past.committed(pending.changed[ENDED])
             await self._snapshots.committed(pending, self._state.tables, self._rules)
 
     async def _sweep(self, pending: PendingStep) -> None:

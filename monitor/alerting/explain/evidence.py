@@ -18,8 +18,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from monitor.alerting.alerts.pending_step import EndedAlert
+from monitor.alerting.engine.committed_state import ended_alert
 from monitor.alerting.engine.engine import Engine
-from monitor.alerting.engine.past_alerts import ended_alert
 from monitor.bus.contract import Recorded, StoredShard
 from monitor.model.alerts import Alert, alert_event_id
 from monitor.model.ends import run_end

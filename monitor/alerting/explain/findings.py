@@ -17,7 +17,7 @@ from monitor.alerting.attribution.subjects import (
     traits_of,
 )
 from monitor.alerting.engine.engine import Engine
-from monitor.alerting.engine.evaluation_history import EvaluationRecord
+from monitor.alerting.engine.evaluation import EvaluationRecord
 from monitor.alerting.explain.evidence import EvidenceBasis, FoundAlert, ended
 from monitor.alerting.explain.never_shown import why_unread
 from monitor.alerting.rules.compiled import Rule

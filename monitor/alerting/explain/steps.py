@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from monitor.alerting.alerts.outcome import StepWord
+from monitor.alerting.alerts.instance import StepWord
 from monitor.alerting.attribution.root_runs import RootRun
-from monitor.alerting.engine.evaluation_history import EvaluationRecord
+from monitor.alerting.engine.evaluation import EvaluationRecord
 from monitor.alerting.explain.evidence import EvidenceBasis, FoundAlert
 from monitor.alerting.explain.explanation import (
     FIRED,

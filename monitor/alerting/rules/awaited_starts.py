@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec import Struct
 
-from monitor.alerting.rules.contract import FlowOrPlanFacts
+from monitor.alerting.rules.contract import FlowOrPlanFacts, Ok
 from monitor.alerting.rules.expected_starts import (
     ExpectedStart,
     ScheduleDefinition,
@@ -21,7 +21,6 @@ from monitor.alerting.rules.expected_starts import (
     without_history,
 )
 from monitor.alerting.rules.observed_starts import EARLY, ObservedStart, assigned, start_of
-from monitor.alerting.rules.results import Ok
 from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.model.events import RunEvent
 from monitor.model.runs import RunState

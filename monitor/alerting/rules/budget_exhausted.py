@@ -8,9 +8,19 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from monitor.alerting.rules.contract import StateInput, SubjectKind, WorkspaceFacts
-from monitor.alerting.rules.definition import MINUTE, OUTAGES, RuleDefinition
-from monitor.alerting.rules.results import Facts, Firing, Ok, RuleAnswer, Unknown
+from monitor.alerting.rules.contract import (
+    MINUTE,
+    OUTAGES,
+    Facts,
+    Firing,
+    Ok,
+    RuleAnswer,
+    RuleDefinition,
+    StateInput,
+    SubjectKind,
+    Unknown,
+    WorkspaceFacts,
+)
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.live_state import BudgetStatus, PollStatus
 from monitor.model.poll_outcomes import STARVED_OUTCOMES, PollOutcome

@@ -6,9 +6,20 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from monitor.alerting.rules.contract import StateInput, SubjectKind, WorkspaceFacts
-from monitor.alerting.rules.definition import DAY, OUTAGES, Quantity, Requirement, RuleDefinition
-from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
+from monitor.alerting.rules.contract import (
+    DAY,
+    OUTAGES,
+    Firing,
+    Ok,
+    Quantity,
+    Requirement,
+    RuleAnswer,
+    RuleDefinition,
+    StateInput,
+    SubjectKind,
+    Unknown,
+    WorkspaceFacts,
+)
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.live_state import Reachability, WorkspaceStatus
 from monitor.model.words import iso

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from monitor.alerting.rules.contract import EventInput, SubjectKind
-from monitor.alerting.rules.definition import RuleDefinition
+from monitor.alerting.rules.contract import EventInput, RuleAnswer, RuleDefinition, SubjectKind
 from monitor.alerting.rules.part_ends import SubjectEnds, answer, with_end_of
-from monitor.alerting.rules.results import RuleAnswer
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
 from monitor.model.events import EventType

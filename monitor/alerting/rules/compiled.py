@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from monitor.alerting.rules.contract import SubjectKind
-from monitor.alerting.rules.definition import AnyRuleDefinition
+from monitor.alerting.rules.contract import AnyRuleDefinition, SubjectKind
 from monitor.alerting.rules.globs import Globs, parse_globs
 from monitor.alerting.rules.muting import MuteWindow, parse_mute_window
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings

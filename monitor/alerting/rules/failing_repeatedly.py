@@ -12,8 +12,16 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from monitor.alerting.rules.contract import EventInput, SubjectKind
-from monitor.alerting.rules.definition import Quantity, RuleDefinition
+from monitor.alerting.rules.contract import (
+    EvaluationResult,
+    EventInput,
+    Firing,
+    Ok,
+    Quantity,
+    RuleAnswer,
+    RuleDefinition,
+    SubjectKind,
+)
 from monitor.alerting.rules.part_ends import (
     RootRunEnd,
     SubjectEnds,
@@ -25,7 +33,6 @@ from monitor.alerting.rules.part_ends import (
     with_end_of,
     with_error,
 )
-from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, RuleAnswer
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
 from monitor.model.events import EventType

@@ -14,9 +14,20 @@ from typing import Any
 
 from msgspec import Struct
 
-from monitor.alerting.rules.contract import EventInput, PipelineFacts, StateInput, SubjectKind
-from monitor.alerting.rules.definition import OUTAGES, RuleDefinition
-from monitor.alerting.rules.results import EvaluationResult, Facts, Firing, Ok, RuleAnswer, Unknown
+from monitor.alerting.rules.contract import (
+    OUTAGES,
+    EvaluationResult,
+    EventInput,
+    Facts,
+    Firing,
+    Ok,
+    PipelineFacts,
+    RuleAnswer,
+    RuleDefinition,
+    StateInput,
+    SubjectKind,
+    Unknown,
+)
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.events import STATUS_EVENTS, EventType, run_event_id
 from monitor.model.runs import RunKey, RunKind, RunState

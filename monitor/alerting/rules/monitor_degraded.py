@@ -12,9 +12,19 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from monitor.alerting.rules.contract import DaemonFacts, StateInput, SubjectKind
-from monitor.alerting.rules.definition import MINUTE, RuleDefinition, seconds
-from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, RuleAnswer, Unknown
+from monitor.alerting.rules.contract import (
+    MINUTE,
+    DaemonFacts,
+    EvaluationResult,
+    Firing,
+    Ok,
+    RuleAnswer,
+    RuleDefinition,
+    StateInput,
+    SubjectKind,
+    Unknown,
+    seconds,
+)
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.bus.contract import WAITING_CONSUMERS, ConsumerStatus, StoreStatus
 from monitor.model.alerts import DaemonCondition, Severity

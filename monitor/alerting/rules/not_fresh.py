@@ -7,9 +7,20 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from monitor.alerting.rules.contract import FlowOrPlanFacts, StateInput, SubjectKind
-from monitor.alerting.rules.definition import DAY, OUTAGES, Quantity, RuleDefinition, seconds
-from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
+from monitor.alerting.rules.contract import (
+    DAY,
+    OUTAGES,
+    Firing,
+    FlowOrPlanFacts,
+    Ok,
+    Quantity,
+    RuleAnswer,
+    RuleDefinition,
+    StateInput,
+    SubjectKind,
+    Unknown,
+    seconds,
+)
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKind

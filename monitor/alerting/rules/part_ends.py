@@ -15,9 +15,9 @@ from itertools import chain
 import msgspec
 from msgspec import Struct
 
-from monitor.alerting.rules.contract import EventInput
-from monitor.alerting.rules.results import (
+from monitor.alerting.rules.contract import (
     EvaluationResult,
+    EventInput,
     Facts,
     Firing,
     Ok,

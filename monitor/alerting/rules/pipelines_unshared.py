@@ -8,9 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 
-from monitor.alerting.rules.contract import StateInput, SubjectKind, WorkspaceFacts
-from monitor.alerting.rules.definition import MINUTE, NoMemory, RuleDefinition
-from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
+from monitor.alerting.rules.contract import (
+    MINUTE,
+    Firing,
+    NoMemory,
+    Ok,
+    RuleAnswer,
+    RuleDefinition,
+    StateInput,
+    SubjectKind,
+    Unknown,
+    WorkspaceFacts,
+)
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.runs import PipelineKind
 

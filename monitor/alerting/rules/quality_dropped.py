@@ -8,9 +8,19 @@ from statistics import median
 from msgspec import Struct
 from msgspec.structs import replace
 
-from monitor.alerting.rules.contract import OutputFacts, StateInput, SubjectKind
-from monitor.alerting.rules.definition import Quantity, Requirement, RuleDefinition
-from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, RuleAnswer, Unknown
+from monitor.alerting.rules.contract import (
+    EvaluationResult,
+    Firing,
+    Ok,
+    OutputFacts,
+    Quantity,
+    Requirement,
+    RuleAnswer,
+    RuleDefinition,
+    StateInput,
+    SubjectKind,
+    Unknown,
+)
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.events import EventType, run_event_id
 from monitor.model.inventory import OutputQuality

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from monitor.alerting.rules.definition import MINUTE, seconds
+from monitor.alerting.rules.contract import MINUTE, seconds
 from monitor.alerting.rules.late_runs import END_EVENTS, ActiveRunInput, DueRun, late_run_rule
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.events import EventType

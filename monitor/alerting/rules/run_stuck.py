@@ -10,9 +10,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from monitor.alerting.rules.definition import MINUTE, seconds
+from monitor.alerting.rules.contract import MINUTE, Facts, seconds
 from monitor.alerting.rules.late_runs import ActiveRunInput, DueRun, JobProgress, late_run_rule
-from monitor.alerting.rules.results import Facts
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.runs import JobDetails, RunKind, RunState, Status
 from monitor.model.words import iso

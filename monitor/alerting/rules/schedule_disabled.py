@@ -6,10 +6,18 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from monitor.alerting.rules.contract import PIPELINE_REMOVED, ScheduleFacts, StateInput, SubjectKind
-from monitor.alerting.rules.definition import RuleDefinition
+from monitor.alerting.rules.contract import (
+    PIPELINE_REMOVED,
+    Firing,
+    Ok,
+    RuleAnswer,
+    RuleDefinition,
+    ScheduleFacts,
+    StateInput,
+    SubjectKind,
+    Unknown,
+)
 from monitor.alerting.rules.expected_starts import may_fire_after
-from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.live_state import ScheduleKnown
 

@@ -21,14 +21,20 @@ from monitor.alerting.rules.awaited_starts import (
     with_schedules,
 )
 from monitor.alerting.rules.contract import (
+    MINUTE,
+    OUTAGES,
     PIPELINE_REMOVED,
     EventInput,
+    Firing,
     FlowOrPlanFacts,
+    Ok,
+    RuleAnswer,
+    RuleDefinition,
     StateInput,
     SubjectKind,
+    Unknown,
+    seconds,
 )
-from monitor.alerting.rules.definition import MINUTE, OUTAGES, RuleDefinition, seconds
-from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
 from monitor.model.events import STATUS_EVENTS

@@ -12,10 +12,16 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from monitor.alerting.rules.contract import EventInput, SubjectKind
-from monitor.alerting.rules.definition import RuleDefinition
+from monitor.alerting.rules.contract import (
+    EvaluationResult,
+    EventInput,
+    Firing,
+    Ok,
+    RuleAnswer,
+    RuleDefinition,
+    SubjectKind,
+)
 from monitor.alerting.rules.part_ends import part_of
-from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, RuleAnswer
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.ends import RunEnd
 from monitor.model.events import EventType, run_event_id

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from monitor.alerting.rules.definition import AnyRuleDefinition, Quantity
+from monitor.alerting.rules.contract import AnyRuleDefinition, Quantity
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 
 

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from monitor.alerting.rules.contract import StateInput, SubjectKind, TokenFacts
-from monitor.alerting.rules.definition import DAY, NoMemory, Requirement, RuleDefinition, seconds
-from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
+from monitor.alerting.rules.contract import (
+    DAY,
+    Firing,
+    NoMemory,
+    Ok,
+    Requirement,
+    RuleAnswer,
+    RuleDefinition,
+    StateInput,
+    SubjectKind,
+    TokenFacts,
+    Unknown,
+    seconds,
+)
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.live_state import TokenTrouble, TokenTroubleKind
 from monitor.model.words import iso

@@ -14,9 +14,17 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from monitor.alerting.rules.contract import StateInput, SubjectKind, WorkspaceFacts
-from monitor.alerting.rules.definition import MINUTE, RuleDefinition
-from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
+from monitor.alerting.rules.contract import (
+    MINUTE,
+    Firing,
+    Ok,
+    RuleAnswer,
+    RuleDefinition,
+    StateInput,
+    SubjectKind,
+    Unknown,
+    WorkspaceFacts,
+)
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
 from monitor.model.live_state import SCHEDULES, PollStatus, Reachability, WorkspaceStatus

@@ -18,7 +18,7 @@ from functools import partial
 import msgspec
 import structlog
 
-from monitor.alerting.engine.commit import CONSUMER as ALERTING
+from monitor.alerting.engine.committed_state import CONSUMER as ALERTING
 from monitor.app.elsewhere.mirror import Mirror
 from monitor.app.hosted.instructions import InstructedShard
 from monitor.bus.shards import ClusterStatus, ShardRecord, ShardsElsewhere

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from datetime import datetime, timedelta
 
 from monitor.alerting.alerts.pending_step import SILENCE, tables_of
-from monitor.alerting.engine.commit import CONSUMER as ALERTING
+from monitor.alerting.engine.committed_state import CONSUMER as ALERTING
 from monitor.alerting.rules.monitor_degraded import GONE, UNHELD
 from monitor.bus.shards import CLUSTER, ClusterStatus, ShardsElsewhere, ShardStore
 from monitor.model.alerts import Silence, Trouble

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from monitor.alerting.alerts.silences import Labels, labels_to_match
-from monitor.alerting.alerts.suppression import muted_by
+from monitor.alerting.engine.committed_state import ended_alert
 from monitor.alerting.engine.engine import Engine
-from monitor.alerting.engine.past_alerts import ended_alert
+from monitor.alerting.engine.suppression import muted_by
 from monitor.alerting.explain.applied_rules import applied_rules
 from monitor.alerting.explain.explainer import Explainer
 from monitor.app.hosted.following import FollowedWorkspace

@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from monitor import __version__
-from monitor.alerting.engine.commit import CONSUMER as ALERTING_CONSUMER
+from monitor.alerting.engine.committed_state import CONSUMER as ALERTING_CONSUMER
 from monitor.alerting.engine.engine import Engine
 from monitor.app.hosted.cluster_watch import ClusterWatch
 from monitor.app.hosted.following import FollowedWorkspace

@@ -15,8 +15,7 @@ from monitor.cli.demo_scenario import MISSED_GRACE_SECONDS, OVERDUE_SECONDS
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.runs import RunKind
 from monitor.model.secrets import Secret
-from monitor.outputs.mqtt.record import MQTT
-from monitor.outputs.mqtt.settings import MqttProtocol, MqttSettings
+from monitor.outputs.mqtt.settings import MQTT, MqttProtocol, MqttSettings
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import OAuthSettings, SandboxSettings, WorkSettings

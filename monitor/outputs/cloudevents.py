@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import lru_cache
+from typing import Annotated, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import msgspec
+from msgspec import Meta, Struct
 
-from monitor.model.alerts import Severity
+from monitor.model.alert_texts import texts_of
+from monitor.model.alerts import Alert, AlertState, Severity
 from monitor.model.errors import OutputRefusedError
 from monitor.model.events import (
     POSITION_DIGITS,
@@ -18,43 +22,168 @@ from monitor.model.events import (
     RunEvent,
     WorkspaceEvent,
 )
-from monitor.model.runs import RunState
+from monitor.model.public_shapes import AlertShape, RunShape
+from monitor.model.runs import PipelineKind, RunState, Source, Status
 from monitor.model.shapes import filled
-from monitor.outputs.cloudevent_shapes import (
-    AlertEventData,
-    AlertMessage,
-    Message,
-    ParentsData,
-    PipelineData,
-    RunData,
-    RunEventData,
-    RunMessage,
-    WorkspaceEventData,
-    WorkspaceMessage,
-    alert_data,
-)
 
+Instant: TypeAlias = Annotated[datetime, Meta(tz=True)]  # so that schemas say that it is one
+# Of an alert, what Alertmanager names has its names; all other names are in snake_case.
+ALERTMANAGER_NAMES = {"starts_at": "startsAt", "ends_at": "endsAt"}
+# What is published of a run names its instants without the suffix.
+INSTANT_NAMES = {
+    "created_at": "created",
+    "started_at": "started",
+    "finished_at": "finished",
+    "heartbeat_at": "heartbeat",
+    "last_success_at": "last_success",
+    "expected_start_at": "next_expected_start",
+}
 CONTENT_TYPE = "application/cloudevents+json"
-CLOUD_EVENT_SHAPES = (RunMessage, AlertMessage, WorkspaceMessage)
 PAYLOAD_BYTES_LIMIT = 64 * 1024
 UNKNOWN_PIPELINE = "unknown"
 TRIMMED = " … [trimmed]"  # ends every text that was cut
 _LEVELS_KEPT = 4_096  # escaped ids of pipelines
 _NAME_CHARACTERS = 1_000  # of names, owners and native words; longer ones are cut
-
 _SEVERITIES: dict[EventType, str] = {
     EventType.RUN_FAILED: "ERROR",
     EventType.RUN_CANCELED: "WARN",
     EventType.RUN_LOST: "WARN",
     EventType.RUN_CORRECTED: "WARN",
 }
-_ALERT_SEVERITIES = {
-    Severity.CRITICAL: "ERROR",
-    Severity.WARNING: "WARN",
-    Severity.INFO: "INFO",
-}
-
+_ALERT_SEVERITIES = {Severity.CRITICAL: "ERROR", Severity.WARNING: "WARN", Severity.INFO: "INFO"}
 _encoder = msgspec.json.Encoder()
+
+
+class PipelineData(Struct, frozen=True, kw_only=True, gc=False):
+    """The flow or plan that ran; ``id`` is ``unknown`` where it was not reported."""
+
+    kind: PipelineKind | None
+    id: str
+    name: str | None
+
+
+class RunData(RunShape, frozen=True, kw_only=True, gc=False, rename=INSTANT_NAMES):
+    """One run as of this transition.
+
+    A time that the workspace did not report is null; ``approximate`` names those that it reported
+    only indirectly. ``native_status`` is the workspace's own word. ``unconfirmed``: only a callback
+    has reported this end so far. ``implausible`` names what was reported and cannot be true.
+    """
+
+    status: Status
+    created_at: Instant | None
+    started_at: Instant | None
+    finished_at: Instant | None
+    unconfirmed: bool
+
+
+class ParentsData(Struct, frozen=True, kw_only=True, gc=False):
+    """Ids of the runs that this run is a part of, as far as the workspace reports."""
+
+    flow_run: str | None
+    plan_run: str | None
+
+
+class RunEventData(Struct, frozen=True, kw_only=True, gc=False):
+    """The data of a run's event. ``before`` is the status that the run was last known to have.
+
+    ``observed_by`` is ``parts`` for the end of a flow run that was derived from its job groups.
+    """
+
+    workspace: str
+    pipeline: PipelineData
+    run: RunData
+    parents: ParentsData
+    before: Status | None
+    observed_by: Source
+
+
+class WorkspaceEventData(Struct, frozen=True, kw_only=True, gc=False):
+    """What changed about a workspace: ``what`` went from ``before`` to ``after``."""
+
+    workspace: str
+    what: str
+    number: int
+    before: str | None
+    after: str | None
+
+
+class AlertData(AlertShape, frozen=True, kw_only=True, gc=False, rename=ALERTMANAGER_NAMES):
+    """What events and retained documents have of an alert."""
+
+    status: AlertState
+    starts_at: Instant
+    ends_at: Instant | None
+
+
+class AlertEventData(AlertData, frozen=True, kw_only=True, gc=False):
+    """One alert as of this transition.
+
+    ``status``, ``labels``, ``annotations``, ``startsAt``, ``endsAt`` and ``fingerprint`` have
+    Alertmanager's names, all else is in snake_case as in the data of other events. ``evidence``
+    are ids of events, ``evidence_count`` counts them all; ``number`` counts reminders and silences
+    from 1, else 0.
+    """
+
+    number: int
+
+
+A = TypeVar("A", bound=AlertData)
+M = TypeVar("M")
+
+
+def alert_data(shape: type[A], alert: Alert, at: datetime, **others: int | str | None) -> A:
+    """Return what is published of an alert, its texts as they read by instants."""
+    texts = texts_of(alert, at, is_kept=True)
+    return filled(shape, alert, status=alert.state, annotations=texts, **others)
+
+
+class Envelope(Struct, frozen=True, kw_only=True, gc=False):
+    """The attributes that all events share. ``time`` is the workspace's, absent if unknown."""
+
+    specversion: str
+    id: str
+    source: str
+    type: str
+    subject: str
+    time: Instant | msgspec.UnsetType = msgspec.UNSET
+    recordedtime: Instant
+    partitionkey: str
+    sequence: Annotated[
+        str,
+        Meta(
+            description="Place in the log, of equal length, so that it sorts as text: of two "
+            "events of one partitionkey the later one has the greater, also over takeovers. A "
+            "message that is sent again keeps it or has a greater one: where the database had "
+            "lost it, and where store import has split or joined logs. Deduplicate by id."
+        ),
+    ]
+    severitytext: str
+    datacontenttype: str = "application/json"
+    dataschema: str
+
+
+class RunMessage(Envelope, frozen=True, kw_only=True, gc=False):
+    """An event of a run, ready to be sent."""
+
+    data: RunEventData
+
+
+class WorkspaceMessage(Envelope, frozen=True, kw_only=True, gc=False):
+    """An event of a workspace, ready to be sent."""
+
+    data: WorkspaceEventData
+
+
+class AlertMessage(Envelope, frozen=True, kw_only=True, gc=False):
+    """An event of an alert, ready to be sent."""
+
+    data: AlertEventData
+
+
+Message = RunMessage | WorkspaceMessage | AlertMessage
+
+CLOUD_EVENT_SHAPES = (RunMessage, AlertMessage, WorkspaceMessage)
 
 
 def message_of(event: Event, *, position: int, epoch: int = 0) -> Message:
@@ -101,51 +230,55 @@ def pipeline_id_of(run: RunState) -> str:
     return run.pipeline.id if run.pipeline is not None else UNKNOWN_PIPELINE
 
 
+def _message(
+    shape: Callable[..., M], event: Event, sequence: str, *, source: str, **others: object
+) -> M:
+    """Return the event in its envelope."""
+    name = type_name(event.type)
+    return shape(
+        specversion="1.0",
+        id=event.id,
+        source=f"/dataprep/{source}",
+        type=name,
+        time=event.occurred_at or msgspec.UNSET,
+        recordedtime=event.recorded_at,
+        sequence=sequence,
+        severitytext=_severity(event),
+        dataschema=schema_name(name),
+        **others,
+    )
+
+
 def _run_message(event: RunEvent, sequence: str) -> RunMessage:
     run = event.run
     path = "/".join(_level(text) for text in (run.key.workspace, run.key.kind, pipeline_id_of(run)))
-    return RunMessage(
-        specversion="1.0",
-        id=event.id,
-        source=f"/dataprep/{path}",
-        type=type_name(event.type),
+    return _message(
+        RunMessage,
+        event,
+        sequence,
+        source=path,
         subject=f"run/{run.key.id}",
-        time=event.occurred_at or msgspec.UNSET,
-        recordedtime=event.recorded_at,
         partitionkey=path,
-        sequence=sequence,
-        severitytext=_SEVERITIES.get(event.type, "INFO"),
-        dataschema=schema_name(type_name(event.type)),
-        data=RunEventData(
-            workspace=run.key.workspace,
+        data=filled(
+            RunEventData,
+            event,
             pipeline=_pipeline_data(run),
             run=_run_data(run),
-            parents=ParentsData(flow_run=run.parents.flow_run, plan_run=run.parents.plan_run),
-            before=event.before,
-            observed_by=event.observed_by,
+            parents=filled(ParentsData, run.parents),
         ),
     )
 
 
 def _workspace_message(event: WorkspaceEvent, sequence: str) -> WorkspaceMessage:
-    return WorkspaceMessage(
-        specversion="1.0",
-        id=event.id,
-        source=f"/dataprep/{_level(event.workspace)}",
-        type=type_name(event.type),
+    return _message(
+        WorkspaceMessage,
+        event,
+        sequence,
+        source=_level(event.workspace),
         subject=event.what,
-        time=event.occurred_at or msgspec.UNSET,
-        recordedtime=event.recorded_at,
         partitionkey=_level(event.workspace),
-        sequence=sequence,
-        severitytext="INFO",
-        dataschema=schema_name(type_name(event.type)),
-        data=WorkspaceEventData(
-            workspace=event.workspace,
-            what=event.what,
-            number=event.number,
-            before=_clipped(event.before),
-            after=_clipped(event.after),
+        data=filled(
+            WorkspaceEventData, event, before=_clipped(event.before), after=_clipped(event.after)
         ),
     )
 
@@ -153,24 +286,21 @@ def _workspace_message(event: WorkspaceEvent, sequence: str) -> WorkspaceMessage
 def _alert_message(event: AlertEvent, sequence: str) -> AlertMessage:
     alert = event.alert
     path = f"{_level(alert.workspace)}/alert/{_level(alert.name)}"
-    return AlertMessage(
-        specversion="1.0",
-        id=event.id,
-        source=f"/dataprep/{path}",
-        type=type_name(event.type),
+    return _message(
+        AlertMessage,
+        event,
+        sequence,
+        source=path,
         subject=f"alert/{alert.fingerprint}",
-        time=event.occurred_at or msgspec.UNSET,
-        recordedtime=event.recorded_at,
         partitionkey=f"{path}/{alert.fingerprint}",
-        sequence=sequence,
-        severitytext=_alert_severity(event),
-        dataschema=schema_name(type_name(event.type)),
         # By instants: the same event is the same message, however late it is sent or read.
         data=alert_data(AlertEventData, alert, event.recorded_at, number=event.number),
     )
 
 
-def _alert_severity(event: AlertEvent) -> str:
+def _severity(event: Event) -> str:
+    if not isinstance(event, AlertEvent):
+        return _SEVERITIES.get(event.type, "INFO")
     # A resolved alert is no error, and nobody wants a silenced one to count as an error.
     is_quiet = event.type in {EventType.ALERT_RESOLVED, EventType.ALERT_SILENCED}
     return "INFO" if is_quiet else _ALERT_SEVERITIES[event.alert.severity]
@@ -179,9 +309,7 @@ def _alert_severity(event: AlertEvent) -> str:
 def _pipeline_data(run: RunState) -> PipelineData:
     if run.pipeline is None:
         return PipelineData(kind=None, id=UNKNOWN_PIPELINE, name=None)
-    return PipelineData(
-        kind=run.pipeline.kind, id=run.pipeline.id, name=_clipped(run.pipeline.name)
-    )
+    return filled(PipelineData, run.pipeline, name=_clipped(run.pipeline.name))
 
 
 def _run_data(run: RunState) -> RunData:

@@ -14,13 +14,23 @@ from monitor.bus.contract import EventBus, Recorded, Start
 from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics
 from monitor.model.checks import CheckLine
 from monitor.model.clock import Clock
-from monitor.model.events import Event
+from monitor.model.errors import OutputError
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
 from monitor.outputs.record import OutputRecord
 from monitor.outputs.settings import DeliverySettings
 from monitor.tracking.live_state import LiveStateView
 
 Run = Callable[[], Coroutine[Any, Any, None]]
+
+
+def give_answer(answer: asyncio.Future[None], failure: OutputError | None) -> None:
+    """End the future, unless it has ended or was cancelled."""
+    if answer.done():
+        return
+    if failure is None:
+        answer.set_result(None)
+    else:
+        answer.set_exception(failure)
 
 
 class DaemonInfo(Struct, frozen=True, kw_only=True):
@@ -135,7 +145,3 @@ class EventOutput(ABC):
     @abstractmethod
     def send(self, recorded: Recorded) -> asyncio.Future[None] | None:
         """Send one event; see `Output.send`."""
-
-    def wants(self, event: Event) -> bool:
-        """True where the event is sent to this output."""
-        return event.type in self.types

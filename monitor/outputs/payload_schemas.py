@@ -11,11 +11,16 @@ import msgspec
 from msgspec import Struct
 
 from monitor.model.events import STATUS_EVENTS, EventType
-from monitor.outputs.cloudevent_shapes import AlertMessage, Message, RunMessage, WorkspaceMessage
-from monitor.outputs.cloudevents import schema_name, type_name
+from monitor.outputs.cloudevents import (
+    AlertMessage,
+    Message,
+    RunMessage,
+    WorkspaceMessage,
+    schema_name,
+    type_name,
+)
 from monitor.outputs.event_output import DaemonInfo
-from monitor.outputs.mqtt.alert_states import AlertStatus
-from monitor.outputs.mqtt.states import BridgeState, PipelineState, WorkspaceState
+from monitor.outputs.mqtt.states import AlertStatus, BridgeState, PipelineState, WorkspaceState
 
 _RUN_TYPES = (
     *STATUS_EVENTS.values(),

@@ -20,9 +20,8 @@ class OutputRecord(Struct, frozen=True, kw_only=True):
     receivers: Callable[[Any], list[str]]  # of settings, without what may be a secret
     types: Callable[[Any], frozenset[EventType]]  # of events that settings let it take
     is_one_each: bool = False  # an output for each receiver; otherwise one for all
-    is_usual: bool = (
-        False  # on in the reference; where it is off, summary, readiness and doctor say so
-    )
+    # On in the reference; where it is off, summary, readiness and doctor say so.
+    is_usual: bool = False
 
     def names(self, settings: Any) -> list[str]:
         """Return the names of the outputs that settings stand for, which are their consumers."""

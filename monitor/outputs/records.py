@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from monitor.model.notifying import OutputTypes
-from monitor.outputs.alertmanager.record import ALERTMANAGER
-from monitor.outputs.file.record import FILE
-from monitor.outputs.mqtt.record import MQTT
-from monitor.outputs.webhook.record import WEBHOOK
+from monitor.outputs.alertmanager.settings import ALERTMANAGER
+from monitor.outputs.file.settings import FILE
+from monitor.outputs.mqtt.settings import MQTT
+from monitor.outputs.webhook.settings import WEBHOOK
 
 RECORDS = (MQTT, ALERTMANAGER, WEBHOOK, FILE)
 

@@ -16,8 +16,7 @@ from monitor.model.alerts import AlertingSnapshot, AlertState
 from monitor.model.events import EventType
 from monitor.model.secrets import Secret
 from monitor.outputs.alertmanager.output import AlertmanagerOutput
-from monitor.outputs.alertmanager.record import ALERTMANAGER
-from monitor.outputs.alertmanager.settings import AlertmanagerSettings
+from monitor.outputs.alertmanager.settings import ALERTMANAGER, AlertmanagerSettings
 from tests.app.eventually import eventually
 from tests.outputs.alert_stories import BEGAN, ENDED, alert, event_of, fired, resolved
 from tests.outputs.output_scene import QUICK, OutputScene

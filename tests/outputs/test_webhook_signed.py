@@ -19,9 +19,8 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from monitor.model.events import EventType
 from monitor.model.secrets import Secret
-from monitor.outputs.webhook.output import WebhookOutput
+from monitor.outputs.webhook.output import WebhookOutput, signed_headers
 from monitor.outputs.webhook.settings import WebhookSettings
-from monitor.outputs.webhook.webhook_signature import signed_headers
 from tests.certificates import Certificates
 from tests.outputs.alert_stories import alert, event_of, fired, resolved
 from tests.outputs.output_scene import QUICK, OutputScene

@@ -19,12 +19,12 @@ from monitor.alerting.alerts.pending_step import (
     FirstEvaluated,
     PendingStep,
 )
-from monitor.alerting.attribution.attribution import RuleTarget
-from monitor.alerting.attribution.root_runs import (
+from monitor.alerting.attribution.attribution import (
     NEEDED_CAPABILITIES,
     SIZES,
     Lineage,
     RootRun,
+    RuleTarget,
     are_likely_related,
     is_of_a_plan,
 )
@@ -203,7 +203,7 @@ class EarlierFailures:
 
     def _root_of(self, run: RunState) -> RootRun:
         """Return the root run; of a run that a plan started, the failed plan run that fits."""
-        root = self._lineage.root_run(run)
+        root = self._lineage.line(run)[-1]
         if root.key.kind is RunKind.PLAN_RUN or not is_of_a_plan(run):
             return root
         for plan_run in self._plan_runs:

@@ -8,9 +8,8 @@ from datetime import datetime
 from monitor.alerting.alerting_store import Store
 from monitor.alerting.alerts.instance import AlertInstance
 from monitor.alerting.alerts.pending_step import ALERT, FIRST, MEMORY, FirstEvaluated
-from monitor.alerting.attribution.attribution import RuleTarget
+from monitor.alerting.attribution.attribution import Lineage, RuleTarget
 from monitor.alerting.attribution.initial_evaluation import InitialEvaluation
-from monitor.alerting.attribution.root_runs import Lineage
 from monitor.alerting.attribution.subjects import first_key, key_of, keys_of, subject_of, traits_of
 from monitor.alerting.engine.advancement import Advancer, end
 from monitor.alerting.engine.evaluation import Answer, Evaluator

@@ -30,8 +30,7 @@ import structlog
 
 from monitor.alerting.alerting_store import Store
 from monitor.alerting.alerts.pending_step import ALERT, LEARNED, SILENCE, PendingStep
-from monitor.alerting.attribution.attribution import Attribution, Attributor
-from monitor.alerting.attribution.root_runs import Lineage
+from monitor.alerting.attribution.attribution import Attribution, Attributor, Lineage
 from monitor.alerting.engine import alert_retention
 from monitor.alerting.engine.advancement import Advancer
 from monitor.alerting.engine.alert_retention import MemoryRetention

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.alerts.pending_step import FIRST, LEARNED, FirstEvaluated, PendingStep
-from monitor.alerting.attribution.root_runs import Lineage, is_of_a_plan
+from monitor.alerting.attribution.attribution import Lineage, is_of_a_plan
 from monitor.alerting.attribution.subjects import first_key, key_of, of_run, traits_of
 from monitor.alerting.engine.suppression import Suppression, changes_suppression, suppression_of
 from monitor.alerting.rules.baselines import Learned, age_seconds, limit_seconds

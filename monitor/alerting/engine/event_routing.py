@@ -166,7 +166,7 @@ class EventRouter:
         own_input = root_input = _input(event, run.key, run)
         handled = own.handled
         if attribution.is_inside:
-            state = attribution.root_state
+            state = attribution.line[-1].run
             root = self._lookup.find(event.type, attribution.root, state or run)
             root_input = _input(event, attribution.root_run, state)
             handled = fingerprints_of(root.of_root_runs, own.of_own_runs, own.of_pipeline)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
-from monitor.alerting.attribution.root_runs import RootRun
+from monitor.alerting.attribution.attribution import RootRun
 from monitor.alerting.attribution.subjects import (
     fingerprint_of,
     of_pipeline,

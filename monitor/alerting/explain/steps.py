@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from monitor.alerting.alerts.instance import StepWord
-from monitor.alerting.attribution.root_runs import RootRun
+from monitor.alerting.attribution.attribution import RootRun
 from monitor.alerting.engine.evaluation import EvaluationRecord
 from monitor.alerting.explain.evidence import EvidenceBasis, FoundAlert
 from monitor.alerting.explain.explanation import (

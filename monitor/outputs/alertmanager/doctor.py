@@ -9,7 +9,7 @@ import msgspec
 from monitor.model.checks import Check, CheckLine, ask_all, failed, is_failed, ok
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError
-from monitor.outputs.alertmanager.receiver import JSON, receiver_at
+from monitor.outputs.alertmanager.posting import JSON, receiver_at
 from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from monitor.outputs.certificates import ANSWER_SECONDS, check_tls
 from monitor.outputs.settings import receiver_of

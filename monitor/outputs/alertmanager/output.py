@@ -10,10 +10,9 @@ import msgspec
 from monitor.bus.contract import Recorded
 from monitor.model.events import AlertEvent
 from monitor.outputs.alertmanager.doctor import check_alertmanagers
-from monitor.outputs.alertmanager.receiver import receiver_at
-from monitor.outputs.alertmanager.record import ALERTMANAGER
+from monitor.outputs.alertmanager.posting import receiver_at
 from monitor.outputs.alertmanager.sender import Sender
-from monitor.outputs.alertmanager.settings import AlertmanagerSettings
+from monitor.outputs.alertmanager.settings import ALERTMANAGER, AlertmanagerSettings
 from monitor.outputs.event_output import EventOutput, OutputParts, Run
 from monitor.outputs.http import tls_file_problems
 
@@ -70,6 +69,6 @@ class AlertmanagerOutput(EventOutput):
     def send(self, recorded: Recorded) -> asyncio.Future[None] | None:
         """Send a fired or resolved alert; None for any other event."""
         event = recorded.event
-        if not isinstance(event, AlertEvent) or not self.wants(event):
+        if not isinstance(event, AlertEvent) or event.type not in self.types:
             return None
         return self._sender.put(event.alert)

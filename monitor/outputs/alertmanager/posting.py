@@ -1,7 +1,8 @@
-"""The body of a post to Alertmanager: one alert as of now. No I/O and no clock."""
+"""Posts to Alertmanager: the URL with its credentials, and the body, alerts as of now."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
@@ -10,8 +11,38 @@ from msgspec import Struct
 
 from monitor.model.alert_texts import texts_of
 from monitor.model.alerts import Alert, AlertState
+from monitor.model.clock import Clock
+from monitor.outputs.alertmanager.settings import AlertmanagerSettings
+from monitor.outputs.http import HttpReceiver
+from monitor.outputs.leases import MaySend
 
+JSON = {"Content-Type": "application/json"}
+_PATH = "/api/v2/alerts"
 _LAPSES_AFTER = 4  # times the interval of resending, as Prometheus does it
+
+
+def receiver_at(
+    url: str, *, settings: AlertmanagerSettings, clock: Clock, may_send: MaySend | None = None
+) -> HttpReceiver:
+    """Return what posts to this Alertmanager; it shows the text of a refusal."""
+    return HttpReceiver(
+        url.rstrip("/") + _PATH,
+        settings=settings,
+        clock=clock,
+        headers=lambda: _credentials(settings),
+        may_send=may_send,
+        shows_answers=True,
+    )
+
+
+def _credentials(settings: AlertmanagerSettings) -> dict[str, str]:
+    if settings.token is not None:
+        return {"Authorization": f"Bearer {settings.token.reveal()}"}
+    if settings.username is None:
+        return {}
+    password = "" if settings.password is None else settings.password.reveal()
+    pair = base64.b64encode(f"{settings.username}:{password}".encode()).decode()
+    return {"Authorization": f"Basic {pair}"}
 
 
 class PostableAlert(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

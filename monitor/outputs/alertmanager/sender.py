@@ -24,9 +24,8 @@ from monitor.model.alerts import Alert, AlertingSnapshot, AlertState
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError, OutputRefusedError, OutputUnavailableError
 from monitor.model.slices import in_slices
-from monitor.outputs.alertmanager.posting import body_of
-from monitor.outputs.alertmanager.receiver import JSON
-from monitor.outputs.answers import give_answer
+from monitor.outputs.alertmanager.posting import JSON, body_of
+from monitor.outputs.event_output import give_answer
 from monitor.outputs.http import HttpReceiver
 
 log = structlog.get_logger()

@@ -6,8 +6,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from monitor.model.events import EventType
 from monitor.model.secrets import Secret
 from monitor.model.settings import Setting, one_line
+from monitor.outputs.record import OutputRecord
 from monitor.outputs.settings import ReceiverSettings, receiver_of, url_problem
 
 
@@ -70,3 +72,17 @@ class AlertmanagerSettings(ReceiverSettings, frozen=True, kw_only=True):
         if self.token is not None and self.username is not None:
             problems.append("token: either a token or a username, not both")
         return problems
+
+
+# The other events change nothing there: Alertmanager reminds and silences by itself.
+_OF_ALERTMANAGER = frozenset(
+    {EventType.ALERT_FIRED, EventType.ALERT_FLAPPING, EventType.ALERT_RESOLVED}
+)
+ALERTMANAGER = OutputRecord(
+    section="alertmanager",
+    settings=AlertmanagerSettings,
+    output="monitor.outputs.alertmanager.output:AlertmanagerOutput",
+    receivers=lambda settings: [receiver_of(url) for url in settings.urls],
+    types=lambda _: _OF_ALERTMANAGER,
+    is_one_each=True,
+)

@@ -20,13 +20,11 @@ from monitor.bus.contract import Recorded
 from monitor.model.checks import CheckLine, failed, ok
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
-from monitor.outputs.answers import give_answer
 from monitor.outputs.cloudevents import encode, message_of
-from monitor.outputs.event_output import EventOutput, OutputParts, Run
+from monitor.outputs.event_output import EventOutput, OutputParts, Run, give_answer
 from monitor.outputs.file.path_checks import path_problem
-from monitor.outputs.file.record import FILE
 from monitor.outputs.file.rotating_file import RotatingFile
-from monitor.outputs.file.settings import FileSettings
+from monitor.outputs.file.settings import FILE, FileSettings
 
 log = structlog.get_logger()
 
@@ -93,7 +91,7 @@ class FileOutput(EventOutput):
 
     def send(self, recorded: Recorded) -> asyncio.Future[None] | None:
         """Queue one event; None for a type that the settings do not select."""
-        if not self.wants(recorded.event):
+        if recorded.event.type not in self.types:
             return None
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:

@@ -8,7 +8,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from monitor.model.settings import Check, Setting
-from monitor.outputs.event_selection import event_types
+from monitor.outputs.event_selection import event_types, selected_types
+from monitor.outputs.record import OutputRecord
 from monitor.outputs.settings import DeliverySettings
 
 
@@ -71,3 +72,12 @@ class FileSettings(DeliverySettings, frozen=True, kw_only=True):
         Meta(ge=1, le=1_000_000),
         Setting("Number of rotated files to keep; the oldest are deleted, shipped or not."),
     ] = 10
+
+
+FILE = OutputRecord(
+    section="file",
+    settings=FileSettings,
+    output="monitor.outputs.file.output:FileOutput",
+    receivers=lambda settings: [settings.path],
+    types=lambda settings: selected_types(settings.events),
+)

@@ -10,17 +10,15 @@ import msgspec
 from monitor.bus.contract import Recorded
 from monitor.model.alerts import OverwrittenTopics
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
-from monitor.outputs.cloudevent_shapes import Message
-from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
+from monitor.outputs.cloudevents import CONTENT_TYPE, Message, encode, message_of
 from monitor.outputs.event_output import DaemonInfo, EventOutput, OutputParts, Run
 from monitor.outputs.mqtt.broker_connection import Connection
 from monitor.outputs.mqtt.doctor import check_broker
 from monitor.outputs.mqtt.foreign_writes import ForeignWrites
 from monitor.outputs.mqtt.link import OutgoingMessage
-from monitor.outputs.mqtt.record import MQTT
+from monitor.outputs.mqtt.link_opening import tls_file_problems
 from monitor.outputs.mqtt.retained import RetainedStates
-from monitor.outputs.mqtt.settings import MqttSettings
-from monitor.outputs.mqtt.tls import tls_file_problems
+from monitor.outputs.mqtt.settings import MQTT, MqttSettings
 from monitor.outputs.mqtt.topics import Topics, instance_of
 
 
@@ -90,7 +88,7 @@ class MqttOutput(EventOutput):
     def send(self, recorded: Recorded) -> asyncio.Future[None] | None:
         """Publish one event; None for a type that the settings do not select."""
         self._retained.touch(recorded.event)
-        if not self.wants(recorded.event):
+        if recorded.event.type not in self.types:
             return None
         link = self._connection.link
         if link is None:

@@ -22,7 +22,6 @@ from monitor.model.errors import BusUnavailableError, OutputRefusedError, Output
 from monitor.model.events import AlertEvent, Event, RunEvent
 from monitor.model.slices import in_slices, pieces_of
 from monitor.outputs.freshness import UNSEEN_FACTOR
-from monitor.outputs.mqtt.alert_states import status_of
 from monitor.outputs.mqtt.broker_connection import JSON, Connection
 from monitor.outputs.mqtt.foreign_writes import ForeignWrites
 from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage
@@ -33,6 +32,7 @@ from monitor.outputs.mqtt.states import (
     Retained,
     StateSnapshot,
     next_start,
+    status_of,
 )
 from monitor.outputs.mqtt.topics import Topics
 from monitor.tracking.live_state import LiveStateView

@@ -12,7 +12,8 @@ from monitor.model.errors import ConfigurationError
 from monitor.model.outside import is_host, is_plain
 from monitor.model.secrets import Secret
 from monitor.model.settings import Setting, one_line, readable
-from monitor.outputs.event_selection import event_types
+from monitor.outputs.event_selection import event_types, selected_types
+from monitor.outputs.record import OutputRecord
 from monitor.outputs.settings import AuthoritiesFile, DeliverySettings
 
 _MOST_CHARACTERS = 200  # a topic has 65,535 bytes, most of which names of flows may need
@@ -197,3 +198,13 @@ class MqttSettings(DeliverySettings, frozen=True, kw_only=True):
         if self.key_file and not self.certificate_file:
             problems.append("key_file: there is no certificate_file that it could belong to")
         return problems
+
+
+MQTT = OutputRecord(
+    section="mqtt",
+    settings=MqttSettings,
+    output="monitor.outputs.mqtt.output:MqttOutput",
+    receivers=lambda settings: [str(settings.broker)],
+    types=lambda settings: selected_types(settings.events),
+    is_usual=True,
+)

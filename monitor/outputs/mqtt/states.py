@@ -1,4 +1,4 @@
-"""The payloads of the retained topics: the live state. No I/O and no clock."""
+"""The payloads of the retained topics: the live state and the alerts. No I/O and no clock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from monitor.model.alerts import AlertingSnapshot
+from monitor.model.alerts import Alert, AlertingSnapshot
 from monitor.model.live_state import (
     ActiveRun,
     PipelineHealth,
@@ -20,23 +20,40 @@ from monitor.model.live_state import (
 from monitor.model.overall_health import newest_of
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Source, Status
 from monitor.model.shapes import filled
-from monitor.outputs.cloudevent_shapes import INSTANT_NAMES, Instant
+from monitor.outputs.cloudevents import INSTANT_NAMES, AlertData, Instant, alert_data
 from monitor.outputs.event_output import DaemonInfo
 from monitor.outputs.freshness import knows_what_runs
-from monitor.outputs.mqtt.alert_states import AlertStatus
 from monitor.outputs.mqtt.topics import Topics
 from monitor.tracking.live_state import LiveStateView
 
 ACTIVE_RUNS_LISTED = 50  # per pipeline; ``active_count`` counts them all
-
 NextStart = Callable[[str, Pipeline], datetime | None]
 BridgeWord = Literal["online", "stopped", "offline"]
 PipelineIdentity = tuple[str, RunKind, str]  # workspace, kind of run, pipeline id
-
 # The runs that schedules start.
 _SCHEDULED_RUNS = {PipelineKind.FLOW: RunKind.FLOW_RUN, PipelineKind.PLAN: RunKind.PLAN_RUN}
 _AGE_FIELDS = {"known_at", "known_by"}
 _encoder = msgspec.json.Encoder()
+
+
+class AlertStatus(AlertData, frozen=True, kw_only=True):
+    """One alert; ``endsAt`` is null while it fires.
+
+    What Alertmanager names has its names, all else is in snake_case. ``muted_by`` says why nobody
+    is notified although it fires: ``silence:ID``, ``mute``, ``inhibited:FINGERPRINT``;
+    ``unjudged`` why nobody can judge whether it is over. ``evidence`` are ids of events,
+    ``evidence_count`` counts them all.
+    """
+
+    run: str | None
+    reminders: int
+    unjudged: str | None
+
+
+def status_of(alert: Alert, at: datetime, *, unjudged: str | None = None) -> AlertStatus:
+    """Return what the topic of an alert that fires, or did, should hold."""
+    run = None if alert.run is None else alert.run.id
+    return alert_data(AlertStatus, alert, at, run=run, unjudged=unjudged)
 
 
 class BridgeState(Struct, frozen=True):

@@ -12,8 +12,9 @@ from msgspec import Meta
 from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
 from monitor.model.settings import Setting, readable
-from monitor.outputs.event_selection import event_types
-from monitor.outputs.settings import ReceiverSettings, url_problem
+from monitor.outputs.event_selection import event_types, selected_types
+from monitor.outputs.record import OutputRecord
+from monitor.outputs.settings import ReceiverSettings, receiver_of, url_problem
 
 _KEY_PREFIX = "whsec_"  # as Standard Webhooks writes a key
 _KEY_BYTES = (24, 64)
@@ -85,3 +86,13 @@ class WebhookSettings(ReceiverSettings, frozen=True, kw_only=True):
         # Many receivers identify their customers by a secret in the path.
         host = urlsplit(self.url).hostname if url_problem(self.url) is None else None
         return f"WebhookSettings(host={host!r}, events={self.events!r})"
+
+
+WEBHOOK = OutputRecord(
+    section="webhook",
+    settings=WebhookSettings,
+    output="monitor.outputs.webhook.output:WebhookOutput",
+    # Without the path: many receivers identify their customers by a secret in it.
+    receivers=lambda settings: [receiver_of(settings.url).partition("/")[0]],
+    types=lambda settings: selected_types(settings.events),
+)

@@ -2,6 +2,10 @@
 
 The one place that catches `Exception`: everywhere else only our own errors are caught, so what
 arrives here is a defect of ours or a failure that no other part can handle.
+
+A store that does not answer is no failure of the tasks that need it, and none of them waits for it
+by itself: the error rises to here, and the task begins again once its wait is over, from what the
+store holds. Each try is one line of the log. The check of the store makes the daemon not ready.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter
 
 from monitor.model.clock import Clock
-from monitor.model.errors import BusError, BusLostError, MonitorError
+from monitor.model.errors import BusError, BusLostError, BusUnavailableError, MonitorError
 from monitor.model.waits import backoff_seconds
 
 log = structlog.get_logger()
@@ -54,6 +58,7 @@ class Waits(Struct, frozen=True, kw_only=True):
 
     first_seconds: float = 1.0
     cap_seconds: float = 60.0
+    store_cap_seconds: float = 10.0  # where it failed because the store did not answer
     # A task that ran at least so long counts as healthy again, and its waits start over.
     healthy_seconds: float = 300.0
 
@@ -105,7 +110,8 @@ class Supervisor:
 
         A task that returns although it is not ``finite`` counts as failed. A ``vital`` task is
         not restarted: its failure is logged, counted and raised. One that ends because its store
-        was lost has not failed, and is done.
+        was lost has not failed, and is done; one whose store does not answer has not failed either,
+        and is restarted.
         """
         self._failures.labels(name)  # a known task is counted from 0
         attempt = 0
@@ -113,12 +119,13 @@ class Supervisor:
             while True:
                 began = self._clock.monotonic()
                 self._set_status(name, TaskState.RUNNING)
-                if await self._run_once(name, run, vital=vital, finite=finite):
+                failure = await self._run_once(name, run, vital=vital, finite=finite)
+                if failure is None:
                     return
                 if self._clock.monotonic() - began >= self._waits.healthy_seconds:
                     attempt = 0
                 attempt += 1
-                await self._wait_for_restart(name, attempt)
+                await self._wait_for_restart(name, attempt, failure)
         except asyncio.CancelledError:
             # A cancelled task is not wanted any more, so it must not count as not ready.
             self._status.pop(name, None)
@@ -152,8 +159,8 @@ class Supervisor:
 
     async def _run_once(
         self, name: str, run: Callable[[], Awaitable[None]], *, vital: bool, finite: bool
-    ) -> bool:
-        """Run once; True when the task is done, False when it has failed."""
+    ) -> Exception | None:
+        """Run once; return why it is to be restarted, None when the task is done."""
         try:
             await run()
             if not finite:
@@ -163,25 +170,37 @@ class Supervisor:
             if not vital and isinstance(cause, BusLostError):
                 # Not its failure: what watches the store says it once, and ends all of its tasks.
                 self._set_status(name, TaskState.DONE)
-                return True
-            self._failures.labels(name).inc()
-            self._set_status(name, TaskState.FAILED, reason=_one_line(cause or exc))
-            # An error of the store explains itself; a trace with each restart would hide it.
-            reason = {} if cause is None else {"reason": str(cause)}
-            log.exception("task failed", task=name, vital=vital, exc_info=cause is None, **reason)
+                return None
+            if vital or not isinstance(cause, BusUnavailableError):
+                self._failures.labels(name).inc()
+                self._set_status(name, TaskState.FAILED, reason=_one_line(cause or exc))
+                # An error of the store explains itself; a trace with each restart would hide it.
+                reason = {} if cause is None else {"reason": str(cause)}
+                log.exception(
+                    "task failed", task=name, vital=vital, exc_info=cause is None, **reason
+                )
             if vital:
                 raise
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 # A group in which a task fails just as it is cancelled raises the failure alone.
                 raise asyncio.CancelledError from exc
-            return False
+            return cause or exc
         self._set_status(name, TaskState.DONE)
-        return True
+        return None
 
-    async def _wait_for_restart(self, name: str, attempt: int) -> None:
+    async def _wait_for_restart(self, name: str, attempt: int, failure: Exception) -> None:
+        waits = self._waits
+        is_store = isinstance(failure, BusUnavailableError)
+        cap_seconds = waits.store_cap_seconds if is_store else waits.cap_seconds
         seconds = backoff_seconds(
-            attempt, base_seconds=self._waits.first_seconds, cap_seconds=self._waits.cap_seconds
+            attempt, base_seconds=waits.first_seconds, cap_seconds=cap_seconds
         ) * (0.5 + 0.5 * self._jitter())
+        if is_store:
+            log.warning(
+                "task waits for the store", task=name, reason=str(failure), wait_seconds=seconds
+            )
+            await self._clock.sleep(seconds)
+            return
         log.info("task restart scheduled", task=name, attempt=attempt, wait_seconds=seconds)
         await self._clock.sleep(seconds)
         status = self._status[name]
@@ -200,14 +219,15 @@ class Supervisor:
 def _error_of_store(exc: BaseException) -> BusError | None:
     """Return the store's error, also where it ended a group; None where anything else failed.
 
-    One that passes goes before the loss of the store.
+    One that stays goes before one that passes, and that before the loss of the store.
     """
     if not isinstance(exc, BaseExceptionGroup):
         return exc if isinstance(exc, BusError) else None
     causes = [_error_of_store(error) for error in exc.exceptions]
     if None in causes:
         return None
-    return min(causes, key=lambda cause: isinstance(cause, BusLostError))
+    passing = (BusUnavailableError, BusLostError)
+    return min(causes, key=lambda cause: sum(isinstance(cause, error) for error in passing))
 
 
 def _one_line(exc: Exception) -> str:

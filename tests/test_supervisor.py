@@ -313,3 +313,21 @@ async def test_a_task_whose_store_is_lost_has_not_failed(
     await scene.start("poller", other)
     assert scene.failures("poller") == 1
     assert scene.supervisor.status()["poller"].state is TaskState.FAILED
+
+
+@pytest.mark.parametrize("is_grouped", [False, True])
+async def test_a_task_whose_store_does_not_answer_has_not_failed(
+    scene: SupervisorScene, *, is_grouped: bool
+) -> None:
+    """It begins again after growing waits, uncounted and not failed, with one line for each."""
+    gone = BusUnavailableError("the disk is full")
+    failure = ExceptionGroup("tasks", [gone]) if is_grouped else gone
+    worker = Worker(*([failure] * 5))
+    with structlog.testing.capture_logs() as logged:
+        await scene.start("alerting", worker)
+        assert scene.supervisor.status()["alerting"].state is TaskState.RUNNING
+        await scene.clock.advance(600)
+    assert (worker.starts, scene.failures("alerting")) == (6, 0)
+    assert [line["event"] for line in logged] == ["task waits for the store"] * 5
+    assert [line["wait_seconds"] for line in logged] == [1, 2, 4, 8, 10]
+    assert {line["reason"] for line in logged} == {"the disk is full"}

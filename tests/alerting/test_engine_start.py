@@ -263,7 +263,8 @@ async def test_it_goes_on_when_the_store_answers_again(tmp_path: Path) -> None:
         async def are_told() -> bool:
             return await scene.words() == ["fired", "fired"]
 
-        running = asyncio.create_task(engine.run())
+        supervisor = Supervisor(clock=scene.clock, registry=CollectorRegistry())
+        running = asyncio.create_task(supervisor.supervise("alerting", engine.run))
         try:
             await eventually(lambda: cut.steps == 1, why="nothing was stored")
             await scene.clock.advance(1)

@@ -29,6 +29,7 @@ from monitor.outputs.metrics.counter_rows import (
 )
 from monitor.outputs.metrics.counting import CountingLimits
 from monitor.outputs.metrics.settings import MetricsSettings
+from monitor.supervisor import Supervisor
 from monitor.tracking.live_state import LiveState
 from tests.clocks import ManualClock
 from tests.outputs.metrics_examples import NOON, event, history, plan, run
@@ -179,7 +180,8 @@ async def test_counting_continues_by_itself_when_the_store_does_not_answer(
     """While the store is gone the task stays alive and retries, with growing waits."""
     await scene.bus.close()
     consumer = scene.consumer()
-    task = asyncio.create_task(consumer.run())
+    supervisor = Supervisor(clock=scene.clock, registry=CollectorRegistry())
+    task = asyncio.create_task(supervisor.supervise("metrics", consumer.run))
     for _ in range(6):
         await scene.clock.advance(40)
         await asyncio.sleep(0)

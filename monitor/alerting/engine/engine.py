@@ -56,14 +56,12 @@ from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, ConfigurationError
 from monitor.model.events import RunEvent
 from monitor.model.slices import in_slices
-from monitor.model.waits import backoff_seconds
 from monitor.tracking.live_state import LiveStateView
 
 log = structlog.get_logger()
 
 _BATCH = 100  # events
 _AT_ONCE = 5  # of them: the first failure of a pipeline takes up to 0.4 ms
-_RETRY_SECONDS, _RETRY_CAP_SECONDS = 1.0, 30.0
 _SILENCES_BOUND = 1_000
 
 
@@ -132,21 +130,13 @@ class Engine:
         return self._timeline.next_evaluation()
 
     async def run(self) -> None:
-        """Evaluate until cancelled. May be called again: it continues from the store."""
-        failures = 0
+        """Evaluate until cancelled. May be called again: it continues from the store.
+
+        Raises:
+            BusUnavailableError: the store does not answer.
+        """
         while True:
-            try:
-                await self._run_once()
-                failures = 0
-            except BusUnavailableError as exc:
-                failures += 1
-                wait_seconds = backoff_seconds(
-                    failures, base_seconds=_RETRY_SECONDS, cap_seconds=_RETRY_CAP_SECONDS
-                )
-                log.warning(
-                    "alerting waits for the store", reason=str(exc), retry_in_seconds=wait_seconds
-                )
-                await self._clock.sleep(wait_seconds)
+            await self._run_once()
 
     async def restore(self) -> None:
         """Load position and state from the store. A cancelled call is repeated by the next step.

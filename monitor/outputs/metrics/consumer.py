@@ -14,12 +14,10 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from monitor.bus.contract import Batch, EventBus, Start, Step
 from monitor.model.clock import Clock
-from monitor.model.errors import BusUnavailableError
 from monitor.model.events import Event, EventType, RunEvent
 from monitor.model.registries import made_once, process_registry
 from monitor.model.runs import Source
 from monitor.model.slices import in_slices
-from monitor.model.waits import backoff_seconds
 from monitor.outputs.metrics.counter_rows import (
     CounterRow,
     RunExemplar,
@@ -85,36 +83,20 @@ class MetricsConsumer:
         self._counts = made_once(_EventCounts, process_registry(registry))
 
     async def run(self) -> None:
-        """Count events until cancelled. May be started again: it goes on from the store."""
-        failures = 0
+        """Count events until cancelled. May be started again: it goes on from the store.
+
+        Raises:
+            BusUnavailableError: whatever became of the last step, the next run asks the store.
+        """
+        if not self._is_as_stored:
+            await self.restore()
+        self._is_as_stored = False
         while True:
-            try:
-                if not self._is_as_stored:
-                    await self.restore()
-                self._is_as_stored = False
-                while True:
-                    counted = await self.count_some()
-                    failures = 0
-                    if not counted:
-                        await self._bus.wait(
-                            self.position, timeout_seconds=self._settings.wait_seconds
-                        )
-                    elif counted < self._settings.batch_size:
-                        await self._clock.sleep(self._settings.pause_seconds)
-            except BusUnavailableError as exc:
-                # Whatever became of the last step: the store is asked again before going on.
-                failures += 1
-                wait_seconds = backoff_seconds(
-                    failures,
-                    base_seconds=self._settings.retry_base_seconds,
-                    cap_seconds=self._settings.retry_cap_seconds,
-                )
-                log.warning(
-                    "event counting failed",
-                    reason=str(exc),
-                    retry_in_seconds=wait_seconds,
-                )
-                await self._clock.sleep(wait_seconds)
+            counted = await self.count_some()
+            if not counted:
+                await self._bus.wait(self.position, timeout_seconds=self._settings.wait_seconds)
+            elif counted < self._settings.batch_size:
+                await self._clock.sleep(self._settings.pause_seconds)
 
     async def restore(self) -> None:
         """Read rows and position from the store, in place of those in memory.

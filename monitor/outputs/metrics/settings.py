@@ -42,7 +42,5 @@ class MetricsSettings(Struct, frozen=True, kw_only=True):
     pause_seconds: float = 1.0
     commit_timeout_seconds: float = 10.0
     wait_seconds: float = 5.0  # one wait for new events; then the log is read anyway
-    retry_base_seconds: float = 0.5  # the first wait after the store failed
-    retry_cap_seconds: float = 30.0
     standing_timeout_seconds: float = 2.0  # for the store's own figures; then a page without them
     loop_lag_interval_seconds: float = 0.5  # how often the lag of the event loop is measured

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         without_locations,
     )
     from monitor.config.locations import Locations, NoLocations, SecretForm, SecretSource
-    from monitor.config.log_settings import LogForm, LogLevel, LogSettings
     from monitor.config.problems import Problem
+    from monitor.config.process_settings import LogForm, LogLevel, LogSettings
     from monitor.config.validation import ValidationResult, parse_configuration, validate
 
 __all__ = [
@@ -54,9 +54,9 @@ _HOMES = {
     "NoLocations": "locations",
     "SecretForm": "locations",
     "SecretSource": "locations",
-    "LogForm": "log_settings",
-    "LogLevel": "log_settings",
-    "LogSettings": "log_settings",
+    "LogForm": "process_settings",
+    "LogLevel": "process_settings",
+    "LogSettings": "process_settings",
     "Problem": "problems",
     "ValidationResult": "validation",
     "parse_configuration": "validation",

@@ -15,8 +15,7 @@ from monitor.alerting.settings import AlertingSettings
 from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.config.keys import fields_of, setting_of
-from monitor.config.log_settings import LogSettings
-from monitor.config.process_settings import ProcessSettings
+from monitor.config.process_settings import LogSettings, ProcessSettings
 from monitor.model.secrets import Secret
 from monitor.model.settings import StartSetting
 from monitor.outputs.metrics.settings import MetricsSettings

@@ -10,7 +10,8 @@ from typing import Any
 from monitor.alerting.settings import RULE_DEFINITIONS, AnyRuleDefinition, Quantity
 from monitor.config.keys import Key, Kind, in_toml, number
 from monitor.config.locations import ABOUT_FORMS, SecretForm
-from monitor.config.sections import SECTIONS, WORKSPACES, Section, below, keys_of_secret
+from monitor.config.section import Section, keys_of_secret
+from monitor.config.sections import SECTIONS, WORKSPACES
 from monitor.model.settings import StartSetting
 
 _HEAD = """\
@@ -109,7 +110,7 @@ def json_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Configuration of dataprep-monitor",
-        **_table_schema({WORKSPACES.path}, {}, below("")),
+        **_table_schema({WORKSPACES.path}, {}, SECTIONS.below("")),
     }
 
 
@@ -139,7 +140,7 @@ def _section_schema(section: Section) -> dict[str, Any]:
                 properties[name] = {"description": about, **_FORM_SCHEMAS.get(form, _TEXT)}
         else:
             properties[key.name] = _key_schema(key)
-    table = _table_schema(_required_keys(section), properties, below(section.path))
+    table = _table_schema(_required_keys(section), properties, SECTIONS.below(section.path))
     table = {"description": section.about, **table}
     if not section.is_repeated:
         return table

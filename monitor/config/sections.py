@@ -5,26 +5,13 @@ from __future__ import annotations
 from monitor.alerting.settings import AlertingSettings, Match, RuleSettings, SilenceSettings
 from monitor.bus.settings import Retention, StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
-from monitor.config.log_settings import LogSettings
-from monitor.config.process_settings import ProcessSettings
-from monitor.config.section import Section, Sections, keys_of_secret, section_of
+from monitor.config.process_settings import LogSettings, ProcessSettings
+from monitor.config.section import Sections, section_of
 from monitor.config.server_section import SERVER
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.outputs.records import RECORDS
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.workspace.settings import OauthSettings, WorkspaceSettings
-
-__all__ = [
-    "OUTPUTS",
-    "REPEATED",
-    "SECTIONS",
-    "WORKSPACES",
-    "Section",
-    "below",
-    "is_repeated",
-    "keys_of_secret",
-    "section",
-]
 
 OUTPUTS = tuple(
     section_of(record.section, record.settings, is_optional=True, is_example=not record.is_usual)
@@ -55,8 +42,3 @@ SECTIONS = Sections(
         section_of("log", LogSettings),
     )
 )
-
-# The sections that may occur several times.
-REPEATED = frozenset(section.path for section in SECTIONS if section.is_repeated)
-
-is_repeated, section, below = SECTIONS.is_repeated, SECTIONS.find, SECTIONS.below

@@ -6,7 +6,7 @@ import pytest
 
 from monitor.config.environment import variable_of
 from monitor.config.keys import Kind
-from monitor.config.sections import SECTIONS, is_repeated
+from monitor.config.sections import SECTIONS
 from monitor.model.secrets import Secret
 from monitor.outputs.mqtt.settings import MqttSettings
 from tests.config.broken_rules import BROKEN_RULES
@@ -172,7 +172,7 @@ def test_a_variable_over_a_broken_section_changes_nothing() -> None:
 SETTABLE = {
     f"{section.path}.{key.name}": (variable_of(section.path, key.name), key.kind)
     for section in SECTIONS
-    if not is_repeated(section.path)
+    if not SECTIONS.is_repeated(section.path)
     for key in section.keys
     if key.kind is not Kind.TEXTS  # a list cannot be set by a variable
 }

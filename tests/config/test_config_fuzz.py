@@ -16,7 +16,7 @@ from monitor.cli.settings_files import validate_file
 from monitor.config import ValidationResult
 from monitor.config.environment import variable_of
 from monitor.config.keys import Kind
-from monitor.config.sections import SECTIONS, below
+from monitor.config.sections import SECTIONS
 from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.polling.settings import followed_run
 from tests.config.settings_tables import everything, validated, workspace
@@ -36,7 +36,7 @@ NAMES = sorted(
 )
 TABLES = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=6)
 FILES = st.dictionaries(
-    st.sampled_from(sorted(below(""))),
+    st.sampled_from(sorted(SECTIONS.below(""))),
     VALUES | TABLES | st.lists(TABLES, max_size=3),
 )
 VARIABLES = st.dictionaries(

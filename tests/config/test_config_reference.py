@@ -18,7 +18,8 @@ from monitor.config import Configuration, SecretSource, parse_configuration
 from monitor.config.__main__ import main
 from monitor.config.keys import Kind, setting_of
 from monitor.config.reference import json_schema, reference_toml, rules_table, schema_text
-from monitor.config.sections import SECTIONS, Section
+from monitor.config.section import Section
+from monitor.config.sections import SECTIONS
 from monitor.model.secrets import Secret
 from tests.config.settings_tables import WEBHOOK_SECRET
 

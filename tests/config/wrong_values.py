@@ -6,14 +6,15 @@ import math
 from collections.abc import Iterator
 
 from monitor.config.keys import Key, Kind
-from monitor.config.sections import REPEATED, SECTIONS, keys_of_secret
+from monitor.config.section import keys_of_secret
+from monitor.config.sections import SECTIONS
 from tests.config.settings_tables import Row
 
 
 def place(path: str, name: str) -> str:
     """Return where a key stands in a file with one table of each list."""
     first, dot, rest = path.partition(".")
-    index = "[0]" if first in REPEATED else ""
+    index = "[0]" if SECTIONS.is_repeated(first) else ""
     return f"{first}{index}{dot}{rest}.{name}"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Generic, TypeVar
@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from monitor.alerting.alerts import lifecycle
 from monitor.alerting.alerts.instance import AlertInstance
-from monitor.alerting.alerts.lifecycle import LifecycleLimits
 from monitor.alerting.alerts.pending_step import ALERT
 from monitor.alerting.attribution.subjects import (
     key_of,
@@ -34,7 +33,6 @@ from monitor.alerting.engine.evaluation_context import (
     domain_of,
 )
 from monitor.alerting.engine.rule_set import RuleSet
-from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import Subject, SubjectKind
 from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.model.inventory import OutputQuality
@@ -111,40 +109,6 @@ class DueTimes(Generic[T]):
         return current is None or current[0] != at
 
 
-class AlertTimers:
-    """When time alone changes which alerts, as long as nothing suppresses any."""
-
-    def __init__(self, rules: Mapping[str, Rule], limits: LifecycleLimits) -> None:
-        self._rules = rules
-        self._limits = limits
-        self._times: DueTimes[str] = DueTimes()
-        self._due: dict[str, datetime] = {}  # since when we know
-
-    def update(self, key: str, instance: AlertInstance | None) -> None:
-        """Set the timer of an alert as it is now; None for one that was dropped."""
-        self._due.pop(key, None)
-        self._times.put(key, key, None if instance is None else self._timer_of(instance))
-
-    def due(self, now: datetime) -> frozenset[str]:
-        """Return the alerts whose time has come. They stay due until `update` names them."""
-        self._due.update(dict.fromkeys(self._times.take_due(now), now))
-        return frozenset(self._due)
-
-    def next_at(self) -> datetime | None:
-        """Return when the next alert is due; in the past where one is due already."""
-        next_at = self._times.next_at()
-        times = [*self._due.values(), *([] if next_at is None else [next_at])]
-        return min(times, default=None)
-
-    def _timer_of(self, instance: AlertInstance) -> datetime | None:
-        rule = self._rules.get(instance.alert.name)
-        if rule is None:
-            return None
-        if rule.mute and instance.is_open:
-            return instance.since  # mute times begin and end by the wall clock
-        return lifecycle.next_timer_at(instance, rule.settings, self._limits)
-
-
 class NextEvaluation(Struct, frozen=True, kw_only=True):
     """The first instants at which an evaluation is due: by our clock, and by the subjects'."""
 
@@ -176,7 +140,7 @@ class Timeline:
     def reset(self, rules: RuleSet) -> None:
         """Evaluate everything in the next cycle, as after a start and with other rules."""
         self._rules = rules
-        self._alert_timers = AlertTimers(rules.by_name, rules.limits)
+        self._alert_timers: DueTimes[str] = DueTimes()  # as long as nothing suppresses any
         self._timers: defaultdict[Domain, DueTimes[Subject]] = defaultdict(DueTimes)
         self._complete: dict[Domain, datetime] = {}  # of the cycle before
         self._known: set[Domain] = set()
@@ -221,9 +185,12 @@ class Timeline:
         """Return the fingerprints of the alerts that time may change now."""
         if self._is_new:
             async for key, instance in in_slices(context.pending.rows(ALERT)):
-                self._alert_timers.update(key, instance)
+                self._alert_timers.put(key, key, self._timer_of(instance))
         elif context.suppression.is_idle:
-            return self._alert_timers.due(context.now) | context.pending.changed[ALERT].keys()
+            due = self._alert_timers.take_due(context.now)
+            for key in due:  # which stays due until it is committed as another
+                self._alert_timers.put(key, key, context.now)
+            return context.pending.changed[ALERT].keys() | due
         return context.pending.keys(ALERT)
 
     def evaluated(
@@ -254,7 +221,17 @@ class Timeline:
 
     def committed(self, fingerprint: str, instance: AlertInstance | None) -> None:
         """Apply one alert as a durable step changed it; None: it was dropped."""
-        self._alert_timers.update(fingerprint, instance)
+        at = None if instance is None else self._timer_of(instance)
+        self._alert_timers.put(fingerprint, fingerprint, at)
+
+    def _timer_of(self, instance: AlertInstance) -> datetime | None:
+        """Return when time alone changes an alert (ours)."""
+        rule = self._rules.by_name.get(instance.alert.name)
+        if rule is None:
+            return None
+        if rule.mute and instance.is_open:
+            return instance.since  # mute times begin and end by the wall clock
+        return lifecycle.next_timer_at(instance, rule.settings, self._rules.limits)
 
     def cycle_committed(self, now: datetime) -> None:
         """Begin the next cycle: the changes of this one are durable."""

@@ -6,6 +6,7 @@ from collections import Counter as Tally
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, cast
 
+import structlog
 from aiohttp import hdrs, web
 from aiohttp.http import StreamWriter
 from aiohttp.http_exceptions import HttpProcessingError
@@ -17,8 +18,11 @@ from monitor.listening.settings import AddressSettings
 from monitor.listening.sources import TrustedProxies
 from monitor.model.clock import Clock
 from monitor.model.errors import AddressError
-from monitor.model.request_errors import RequestErrors
 
+log = structlog.get_logger()
+
+# uvloop has no class of its own for a write to a socket that is gone already.
+_UVLOOP_CLOSED = "the handler is closed"
 _SERVER = "dataprep-monitor"  # without a version, which tells an attacker what to try
 # Names in the form that the library compares without converting them each time.
 _CONTENT_TYPE_OPTIONS = istr("X-Content-Type-Options")
@@ -28,8 +32,35 @@ _HEADERS = 64  # of at most 8 KiB each: a browser behind two proxies sends thirt
 _LINGERING_SECONDS = 2.0  # for a refused body to run dry, so that its sender sees the answer
 STOP_SECONDS = 5.0  # for requests in work, when the listener stops
 _NOWHERE = "unknown"  # the connection is over, so the answer is not read
-
 _Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class RequestErrors:
+    """Stands where the library of a server expects a logger.
+
+    Anybody can send any bytes, or hang up at any time, so ``harmless`` exceptions must not fill the
+    log with traces; their texts may hold a secret and are not repeated. Any other exception is a
+    bug of ours and is logged with its trace.
+    """
+
+    def __init__(self, *, harmless: tuple[type[BaseException], ...]) -> None:
+        self._harmless = harmless
+
+    def debug(self, message: str, *_: object, **__: object) -> None:
+        """Drop what the library calls a detail."""
+
+    def exception(
+        self, message: str, *_: object, exc_info: BaseException | None = None, **__: object
+    ) -> None:
+        if isinstance(exc_info, self._harmless) or _is_closed_transport(exc_info):
+            log.debug("request invalid or aborted", error=type(exc_info).__name__)
+            return
+        # The message without its values: they are the sender's words, with a query perhaps.
+        log.error("request failed", exc_info=exc_info, reason=message)
+
+
+def _is_closed_transport(error: BaseException | None) -> bool:
+    return isinstance(error, RuntimeError) and str(error).endswith(_UVLOOP_CLOSED)
 
 
 class HttpListener:

@@ -1,6 +1,6 @@
 """Computes when schedules should have fired. Pure: a trigger and an instant in, instants out."""
 
+from monitor.schedules.quartz import BadTriggerError
 from monitor.schedules.times import check, next_after, second_pass, times_between
-from monitor.schedules.trigger_errors import BadTriggerError
 
 __all__ = ["BadTriggerError", "check", "next_after", "second_pass", "times_between"]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 
-from monitor.schedules.trigger_errors import BadTriggerError
+from monitor.model.errors import PayloadError
 
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
@@ -21,6 +21,10 @@ _LONGEST_MONTH = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _SATURDAY = 5  # as `date.weekday` counts
 _NTH_MAXIMUM = 5
 _EXPRESSION_CHARACTERS = 1_000
+
+
+class BadTriggerError(PayloadError, ValueError):
+    """A trigger that no instant can be computed from; the message names the part and the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from monitor.model.errors import ConfigurationError
 from monitor.model.suggestions import did_you_mean
 from monitor.model.triggers import CronTrigger
+from monitor.schedules.quartz import BadTriggerError
 from monitor.schedules.times import check, next_after
-from monitor.schedules.trigger_errors import BadTriggerError
 
 FORM = '"0 30 6 ? * MON-FRI" in Quartz or "30 6 * * 1-5" in plain cron'
 _PLAIN_FIELDS = 5

@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from monitor.alerting.explain.applied_rules import applied_rules
-from monitor.alerting.explain.threshold_words import threshold_words
+from monitor.alerting.explain.applied_rules import applied_rules, threshold_words
 from monitor.alerting.rules.baselines import Baseline, Learned, with_value
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import default_rule

@@ -12,8 +12,7 @@ from monitor.alerting.rules.awaited_starts import (
     with_start,
 )
 from monitor.alerting.rules.contract import FlowOrPlanFacts
-from monitor.alerting.rules.expected_starts import ScheduleDefinition
-from monitor.alerting.rules.observed_starts import ObservedStart
+from monitor.alerting.rules.expected_starts import ObservedStart, ScheduleDefinition
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind

@@ -13,8 +13,7 @@ from monitor.alerting.engine.evaluation import Evaluator
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.snapshots import Snapshots
 from monitor.alerting.rules.awaited_starts import AwaitedStarts
-from monitor.alerting.rules.expected_starts import ScheduleDefinition
-from monitor.alerting.rules.observed_starts import ObservedStart
+from monitor.alerting.rules.expected_starts import ObservedStart, ScheduleDefinition
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings

@@ -9,7 +9,7 @@ import pytest
 import structlog
 import uvloop
 
-from monitor.model.request_errors import RequestErrors
+from monitor.listening.http_listener import RequestErrors
 
 
 async def write_to_a_closed_socket() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from monitor.outputs.mqtt.broker_connection import FIGHT_CAP_FACTOR, ReconnectBackoff
 from monitor.outputs.mqtt.library_overrides import LinkEnd, LinkEndKind
-from monitor.outputs.mqtt.reconnecting import FIGHT_CAP_FACTOR, ReconnectBackoff
 from monitor.outputs.mqtt.settings import MqttProtocol, MqttSettings
 from tests.outputs.mqtt_scene import MqttScene, settings_for
 from tests.servers import Mosquitto, Relay

@@ -1,6 +1,9 @@
-"""The rules at work beside one pipeline: which apply to it, and from when on they fire."""
+"""The rules at work beside one pipeline: which apply to it, and in words from when on they fire."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from monitor.alerting.attribution.subjects import (
     key_of,
@@ -10,11 +13,18 @@ from monitor.alerting.attribution.subjects import (
     traits_of,
 )
 from monitor.alerting.engine.engine import Engine
-from monitor.alerting.explain.threshold_words import threshold_words
-from monitor.alerting.rules.baselines import Learned
+from monitor.alerting.rules.baselines import (
+    Baseline,
+    Learned,
+    age_seconds,
+    known_durations,
+    limit_seconds,
+)
 from monitor.alerting.rules.contract import Subject, SubjectKind
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import AppliedRule
 from monitor.model.runs import RUN_KINDS, Pipeline, RunKey
+from monitor.model.words import duration
 from monitor.tracking.live_state import LiveStateView
 
 _NO_SUBJECT = {SubjectKind.SCHEDULE: "no schedule of it is visible to the token"}
@@ -71,3 +81,91 @@ def _schedules(view: LiveStateView, workspace: str, pipeline: Pipeline) -> list[
         for schedule in (status.schedules if status is not None else ())
         if any((of.kind, of.id) == (pipeline.kind, pipeline.id) for of in schedule.pipelines)
     ]
+
+
+def threshold_words(rule: RuleSettings, learned: Learned | None) -> str:
+    """Return from when on the rule fires; ``learned``: what is usual for the pipeline."""
+    words = _WORDS[rule.rule](rule, learned)
+    if rule.for_seconds > 0:
+        words += f", once that has lasted {duration(rule.for_seconds)}"
+    if rule.match.trigger:
+        triggers = " or ".join(glob.replace("!", "not ", 1) for glob in rule.match.trigger)
+        words += f"; only runs whose trigger is {triggers}"
+    return words
+
+
+def _overdue(rule: RuleSettings, learned: Learned | None) -> str:
+    limit = limit_seconds(learned, minimum_runs=rule.minimum)
+    return _longer_than("longer than", "run", rule, limit, _count(known_durations(learned)))
+
+
+def _not_fresh(rule: RuleSettings, learned: Learned | None) -> str:
+    limit = age_seconds(learned, minimum_runs=rule.minimum)
+    gaps = 0 if learned is None else _count(learned.gaps)
+    successes = gaps + 1 if learned is not None and learned.newest_at is not None else 0
+    return _longer_than("no success for more than", "success", rule, limit, successes)
+
+
+def _longer_than(
+    words: str, noun: str, rule: RuleSettings, learned: float | None, count: int
+) -> str:
+    if rule.threshold:
+        return f"{words} {duration(rule.threshold)}"
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    if learned is None:
+        return f"{words} usual; not learned yet, from {count} of {rule.minimum} {plural} so far"
+    return f"{words} {duration(learned)} (learned from {count} {plural})"
+
+
+def _count(baseline: Baseline | None) -> int:
+    return 0 if baseline is None else baseline.count
+
+
+def _repeatedly(rule: RuleSettings, _: Learned | None) -> str:
+    if rule.threshold >= 1:
+        count = int(rule.threshold)
+        return "each failure" if count == 1 else f"{count} failures in a row"
+    return (
+        f"more than {100 * rule.threshold:.3g} % of the last runs failed, at least {rule.minimum}"
+    )
+
+
+def _with(text: str) -> Callable[[RuleSettings, Learned | None], str]:
+    """Return a text that may name ``{threshold}`` as a duration, and other numbers of the rule."""
+
+    def words(rule: RuleSettings, _: Learned | None) -> str:
+        return text.format(
+            threshold=duration(rule.threshold),
+            percent=f"{100 * rule.threshold:.3g} %",
+            number=f"{rule.threshold:g}",
+            window=duration(rule.window_seconds),
+            minimum=rule.minimum,
+        )
+
+    return words
+
+
+_WORDS: Mapping[RuleKind, Callable[[RuleSettings, Learned | None], str]] = MappingProxyType(
+    {
+        RuleKind.RUN_FAILED: _with("each failure, until the next success"),
+        RuleKind.RUN_OVERDUE: _overdue,
+        RuleKind.RUN_STUCK: _with("no progress for {threshold}; while it waits, four times that"),
+        RuleKind.QUEUE_SLOW: _with("waits longer than {threshold} for its start"),
+        RuleKind.SCHEDULE_MISSED: _with("no start {threshold} after the expected time"),
+        RuleKind.SCHEDULE_DISABLED: _with("its schedule is disabled"),
+        RuleKind.NOT_FRESH: _not_fresh,
+        RuleKind.FAILING_REPEATEDLY: _repeatedly,
+        RuleKind.CANCELED: _with("each canceled run"),
+        RuleKind.RUN_LOST: _with("each run that the workspace no longer knows"),
+        RuleKind.SUCCESS_DOUBTED: _with("each success that may hide a failure"),
+        RuleKind.PIPELINES_UNSHARED: _with("flows or plans are no longer shared"),
+        RuleKind.WORKSPACE_UNREACHABLE: _with("the workspace does not answer"),
+        RuleKind.TOKEN_EXPIRING: _with("expires in less than {threshold}"),
+        RuleKind.CALLBACKS_MISSED: _with("{number} missed callbacks within {window}"),
+        RuleKind.QUALITY_DROPPED: _with(
+            "{percent} fewer valid values than usual, learned from {minimum} profiles or more"
+        ),
+        RuleKind.BUDGET_EXHAUSTED: _with("requests run short"),
+        RuleKind.MONITOR_DEGRADED: _with("a part of the monitor fails, or lags by {threshold}"),
+    }
+)

@@ -10,17 +10,20 @@ from msgspec import Struct
 
 from monitor.alerting.rules.contract import FlowOrPlanFacts, Ok
 from monitor.alerting.rules.expected_starts import (
+    EARLY,
     ExpectedStart,
+    ObservedStart,
     ScheduleDefinition,
     ScheduleReadings,
+    assigned,
     changed,
     last_pass,
     newest,
     next_time,
+    start_of,
     times,
     without_history,
 )
-from monitor.alerting.rules.observed_starts import EARLY, ObservedStart, assigned, start_of
 from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.model.events import RunEvent
 from monitor.model.runs import RunState

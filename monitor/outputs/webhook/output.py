@@ -1,4 +1,4 @@
-"""Posts events to one receiver, each as a signed CloudEvent of its own.
+"""Posts events to one receiver, each as a signed CloudEvent of its own, and checks it.
 
 Signatures are by the rules of Standard Webhooks (standardwebhooks.com).
 """
@@ -12,19 +12,43 @@ import hmac
 from collections.abc import Iterable
 from datetime import datetime
 from functools import partial
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 from zlib import crc32
 
 from msgspec import Struct
 
 from monitor.bus.contract import Recorded
+from monitor.model.checks import CheckLine, failed, is_failed, ok
+from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
 from monitor.model.events import Event
+from monitor.outputs.certificates import ANSWER_SECONDS, check_tls
 from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
 from monitor.outputs.event_output import EventOutput, OutputParts, Run, give_answer
 from monitor.outputs.http import HttpReceiver, tls_file_problems
-from monitor.outputs.webhook.doctor import check_webhook
 from monitor.outputs.webhook.settings import WEBHOOK, WebhookSettings, signing_key
+
+_WEBHOOK = "webhook"
+
+
+async def check_webhook(settings: WebhookSettings, *, clock: Clock) -> list[CheckLine]:
+    """Connect, and post nothing: a receiver would take any post for an alert."""
+    tls = await check_tls(_WEBHOOK, settings.url, settings, clock=clock)
+    if is_failed(tls):
+        return tls
+    parts = urlsplit(settings.url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            _, writer = await asyncio.open_connection(parts.hostname, port)
+    except OSError as exc:
+        hint = "see that the receiver runs, and correct url in [webhook]"
+        return [
+            failed(_WEBHOOK, f"no connection: {str(exc) or 'no answer in time'}", hint),
+            *tls,
+        ]
+    writer.close()
+    return [ok(_WEBHOOK, "accepts connections; nothing was posted"), *tls]
 
 
 def signed_headers(

@@ -15,8 +15,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from monitor.alerting.rules.expected_starts import ExpectedStart
-from monitor.alerting.rules.observed_starts import ObservedStart, assigned, start_of
+from monitor.alerting.rules.expected_starts import ExpectedStart, ObservedStart, assigned, start_of
 from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import RunState, Trigger
 from monitor.model.triggers import ScheduleTrigger

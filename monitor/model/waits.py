@@ -1,4 +1,4 @@
-"""Waits: backoff, an event or a time limit, whichever comes first, and what must not be cut off."""
+"""Waits: backoff, an event or a time limit, a wake, and what must not be cut off."""
 
 from __future__ import annotations
 
@@ -56,6 +56,36 @@ async def happens_within(
         return True
     finally:
         timer.cancel()
+
+
+class WakeSignal:
+    """Set by any task, waited for by one: however often it is set before, it wakes once."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._is_set = asyncio.Event()
+        self._set_at: float | None = None  # monotonic
+
+    def set(self) -> None:
+        self._set_at = self._clock.monotonic()
+        self._is_set.set()
+
+    def seconds_since(self) -> float | None:
+        """Return how long ago it was set last; None before the first time."""
+        return None if self._set_at is None else self._clock.monotonic() - self._set_at
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait until it is set, at most ``seconds``, and clear it; True where it was set.
+
+        A cancelled wait leaves it as it was: set or not, the next wait sees it.
+        """
+        if not self._is_set.is_set():
+            await happens_within(
+                self._is_set.wait(), clock=self._clock, seconds=seconds, name="waiting for a wake"
+            )
+        was_set = self._is_set.is_set()
+        self._is_set.clear()
+        return was_set
 
 
 async def to_its_end(

@@ -15,13 +15,12 @@ from random import Random
 import structlog
 
 from monitor.model.errors import BusError, MonitorError, TryLaterError
-from monitor.model.waits import backoff_seconds
+from monitor.model.waits import WakeSignal, backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.poll_loop.attempts import PollAttempts
 from monitor.polling.poll_loop.intervals import jittered
 from monitor.polling.poll_loop.poll import Interval, Poll, WhenDue
-from monitor.polling.poll_loop.wake_signal import WakeSignal
 
 log = structlog.get_logger()
 

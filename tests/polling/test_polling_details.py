@@ -190,7 +190,7 @@ async def test_the_line_is_bounded(
     clock: ManualClock, scene: Scene, workspace: TinyWorkspace
 ) -> None:
     """Ends above the bound are published at once and their records read later."""
-    object.__setattr__(scene.polls.details._queue, "_bound", 2)
+    object.__setattr__(scene.polls.details._queue._requests, "_bound", 2)
     for number in range(1, 6):
         workspace.put_job_group(number, "Complete")
     polling = asyncio.create_task(scene.polls.changes.poll(), name="poll")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from random import Random
 
 from monitor.model.runs import RunKind
+from monitor.model.waits import WakeSignal
 from monitor.polling.context import PollContext
-from monitor.polling.poll_loop.wake_signal import WakeSignal
 
 _CHANGE_SHARE = 0.75  # of the budget; the rest is for all that comes later in the order
 _LINK_SHARE = 0.15  # of the budget, where many plans run at once

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 from monitor.catalogue.capabilities import Capability
-from monitor.polling.poll_loop.wake_signal import WakeSignal
+from monitor.model.due_queue import DueQueue
+from monitor.model.waits import WakeSignal
 from monitor.workspace.priority import Priority
 
 
@@ -52,3 +54,8 @@ class Poll:
 def every(seconds: float, *, first_after_seconds: float = 0.0) -> Interval:
     """Return a fixed interval."""
     return Interval(seconds=lambda: seconds, first_after_seconds=first_after_seconds)
+
+
+def when_due(queue: DueQueue[Any, Any]) -> WhenDue:
+    """Run whenever something in the queue is due."""
+    return WhenDue(seconds_until_due=queue.seconds_until_due, wake=queue.wake)

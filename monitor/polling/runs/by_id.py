@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import structlog
 
 from monitor.catalogue.capabilities import Capability
+from monitor.model.due_queue import DueQueue
 from monitor.model.errors import (
     MonitorError,
     NoSuchObjectError,
@@ -57,10 +58,13 @@ class ById:
         self._plan_runs = plan_runs
         self._checks = checks
         self.denied = DeniedRuns(context, checks=checks, flow_runs=flow_runs)
-        # Runs that were named and could not be read yet, with the number of attempts.
-        self._named: dict[RunKey, int] = {}
-        for text in context.settings.follow:
-            self._named[followed_run(context.name, text)] = 0
+        follow = context.settings.follow
+        # Runs that were named and could not be read yet: always due, as the poll has its interval.
+        self._named: DueQueue[RunKey, None] = DueQueue(
+            context.clock, bound=max(_NAMED_AT_MOST, len(follow))
+        )
+        for text in follow:
+            self._named.put(followed_run(context.name, text), None)
         self._given_up: BoundedMemory[RunKey, bool] = BoundedMemory(_NAMED_AT_MOST)
         self._failures: dict[RunKey, int] = {}  # of reads of active runs, in a row
 
@@ -95,13 +99,15 @@ class ById:
     async def track(self, key: RunKey) -> bool | None:
         """Read one run by its id, as `confirm`; where that fails it is read later."""
         answer = await self._confirm(key, Source.TRACK)
-        if answer is None and len(self._named) < _NAMED_AT_MOST:
-            self._named.setdefault(key, 0)
+        if answer is None:
+            self._named.put(key, None)
         return answer
 
     def untrack(self, key: RunKey) -> bool:
         """Name a run no more; True where it was named and not read yet."""
-        return self._named.pop(key, None) is not None
+        is_named = key in self._named
+        self._named.remove(key)
+        return is_named
 
     def gave_up(self, key: RunKey) -> bool:
         """True once where a named run was given up, as only it cannot be read."""
@@ -117,7 +123,7 @@ class ById:
         Raises:
             MonitorError: not all of them could be read.
         """
-        named = list(self._named)
+        named = self._named.due()
         failures = [await self._try_named(key) for key in named]
         has_read = bool(named)
         if not self._context.can(Capability.LIST_CHANGES):
@@ -136,12 +142,13 @@ class ById:
             if not is_about_the_object(error):
                 raise
             if key in self._named:
-                self._named[key] += not self._context.is_unreachable()
-                if self._named[key] < self._context.settings.attempts:
+                if not self._context.is_unreachable():
+                    self._named.retry(key)
+                if self._named.attempts(key) < self._context.settings.attempts:
                     return error
                 log.warning("named run given up", run=str(key), reason=str(error))
                 self._given_up.put(key, value=True)
-        self._named.pop(key, None)
+        self._named.remove(key)
         return None
 
     async def _confirm(self, key: RunKey, source: Source) -> bool | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, count, islice
 
 from monitor.model.clock import Clock
+from monitor.model.due_queue import NEVER, DueQueue
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, Source
 from monitor.model.waits import happens_within
@@ -15,6 +16,8 @@ from monitor.polling.runs.run_observations import JobSummary
 from monitor.workspace.priority import Priority
 
 _LONGEST_SLEEP_SECONDS = 3_600.0
+_RETRY_BASE_SECONDS = 2.0
+_RETRY_CAP_SECONDS = 300.0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -34,7 +37,7 @@ class DetailRequest:
     is_impossible: bool = False
     is_late: bool = False
     is_gathered: bool = False
-    attempts: int = 0
+    reads: int = 0  # that were answered
     is_done: bool = False
     # Made when a caller waits: thousands of requests are queued without one.
     _done: asyncio.Event | None = None
@@ -62,11 +65,12 @@ class DetailQueue:
 
     def __init__(self, clock: Clock, *, bound: int) -> None:
         self._clock = clock
-        self._bound = bound
-        self._requests: dict[RunKey, DetailRequest] = {}
+        # Due once they are to be handed out again; until then each is ready, gathered or read.
+        self._requests: DueQueue[RunKey, DetailRequest] = DueQueue(
+            clock, bound=bound, base_seconds=_RETRY_BASE_SECONDS, cap_seconds=_RETRY_CAP_SECONDS
+        )
         self._ready: list[tuple[int, int, DetailRequest]] = []
         self._ready_failures = 0
-        self._delayed: list[tuple[float, int, DetailRequest]] = []
         # Those without a waiting caller; failures come first.
         self._gathered_failures: dict[RunKey, DetailRequest] = {}
         self._gathered_others: dict[RunKey, DetailRequest] = {}
@@ -93,7 +97,7 @@ class DetailQueue:
         """Return the request for this job group, None where the queue is full."""
         request = self._requests.get(observation.key)
         if request is None:
-            if len(self._requests) >= self._bound:
+            if not self._requests.has_room():
                 return None
             request = DetailRequest(
                 observation=observation,
@@ -102,7 +106,7 @@ class DetailQueue:
                 is_late=not is_awaited,
                 is_gathered=not is_awaited,
             )
-            self._requests[observation.key] = request
+            self._requests.put(observation.key, request, after_seconds=NEVER)
             self._push(request)
             return request
         if observation.source is not Source.CALLBACK:
@@ -116,15 +120,19 @@ class DetailQueue:
         request.is_gathered = False
         self._push(request)
 
-    def delay(self, request: DetailRequest, seconds: float) -> None:
-        """Put a request back; it is handed out again after ``seconds``."""
-        due = self._clock.monotonic() + seconds
-        heapq.heappush(self._delayed, (due, next(self._number), request))
+    def put_back(self, request: DetailRequest) -> None:
+        """Hand a request out again later, each time after a longer wait: its read has failed."""
+        self._requests.retry(request.observation.key)
+        self._grown.set()
+
+    def read_again(self, request: DetailRequest) -> None:
+        """Hand a request out again soon: its records are not over."""
+        self._requests.schedule(request.observation.key, after_seconds=_RETRY_BASE_SECONDS)
         self._grown.set()
 
     def finish(self, request: DetailRequest) -> None:
         """The request is answered; a later one for the same job group is a new one."""
-        self._requests.pop(request.observation.key, None)
+        self._requests.remove(request.observation.key)
         request.finish()
 
     async def take(self) -> DetailRequest:
@@ -188,10 +196,10 @@ class DetailQueue:
         self._grown.set()
 
     def _move_due(self) -> None:
-        while self._delayed and self._delayed[0][0] <= self._clock.monotonic():
-            self._push(heapq.heappop(self._delayed)[2])
+        for key in self._requests.due():
+            self._requests.schedule(key, after_seconds=NEVER)
+            self._push(self._requests[key])
 
     def _seconds_until_due(self) -> float:
-        if not self._delayed:
-            return _LONGEST_SLEEP_SECONDS
-        return max(0.0, self._delayed[0][0] - self._clock.monotonic())
+        wait = self._requests.seconds_until_due()
+        return _LONGEST_SLEEP_SECONDS if wait is None else wait

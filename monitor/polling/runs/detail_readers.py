@@ -16,7 +16,6 @@ from monitor.model.errors import BusError, TryLaterError, UnauthorizedError, Wor
 from monitor.model.observations import Observation
 from monitor.model.runs import Source
 from monitor.model.slices import in_slices
-from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.runs.detail_queue import DetailQueue, DetailRequest
 from monitor.polling.runs.job_records import FEW, JobRecords
@@ -32,8 +31,6 @@ _PIECE = 20  # observations; callbacks wait for the commit of one piece
 _GATHER_SECONDS = 2.5
 _LONGEST_GATHER_SECONDS = 10.0
 _GATHERED_AT_MOST = 1_000
-_RETRY_BASE_SECONDS = 2.0
-_RETRY_CAP_SECONDS = 300.0
 # Records that show an unfinished job after the group's end are read again, up to a limit.
 _READS_OF_UNFINISHED = 3
 
@@ -70,12 +67,8 @@ class DetailReaders:
             log.warning("job records given up", run=str(request.observation.key), reason=reason)
             self._queue.finish(request)
             return
-        request.attempts += 1
-        wait = backoff_seconds(
-            request.attempts, base_seconds=_RETRY_BASE_SECONDS, cap_seconds=_RETRY_CAP_SECONDS
-        )
-        log.debug("job records put off", run=str(request.observation.key), reason=reason, wait=wait)
-        self._queue.delay(request, wait)
+        log.debug("job records put off", run=str(request.observation.key), reason=reason)
+        self._queue.put_back(request)
 
     async def _read(self, request: DetailRequest) -> None:
         client, key = self._context.client, request.observation.key
@@ -89,7 +82,7 @@ class DetailReaders:
         else:
             self._take(request, rows, client.workspace_now())
             if not request.is_final:
-                self._queue.delay(request, _RETRY_BASE_SECONDS)
+                self._queue.read_again(request)
                 return
         if request.is_late:
             await self._observe((request,))
@@ -99,8 +92,8 @@ class DetailReaders:
         self, request: DetailRequest, rows: Sequence[JobRow], read_at: datetime | None
     ) -> None:
         request.summary = job_summary(rows, read_at=read_at)
-        request.attempts += 1
-        request.is_final = request.summary.are_over or request.attempts >= _READS_OF_UNFINISHED
+        request.reads += 1
+        request.is_final = request.summary.are_over or request.reads >= _READS_OF_UNFINISHED
 
     async def _read_gathered_on(self) -> None:
         """Read together what no caller waits for; the more of it there is, the more is gathered."""

@@ -33,8 +33,7 @@ from monitor.model.slices import in_slices
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.for_each import for_each
-from monitor.polling.poll_loop.poll import Poll, WhenDue
-from monitor.polling.poll_loop.wake_signal import WakeSignal
+from monitor.polling.poll_loop.poll import Poll, when_due
 from monitor.polling.runs.derived_ends import DerivedEnds
 from monitor.polling.runs.flow_run_reader import FlowRunReader, HandleJobGroups
 from monitor.polling.runs.observed_groups import Observed, are_old, by_flow_run
@@ -44,10 +43,9 @@ from monitor.polling.runs.reasons import Reasons
 from monitor.polling.runs.run_observations import flow_run_begun, has_ended
 from monitor.polling.runs.tracked_flow_run import (
     BASE_SECONDS,
-    NEVER,
     TrackedFlowRun,
+    TrackedFlowRuns,
     Urgency,
-    due_flow_runs,
 )
 from monitor.polling.runs.unreadable_flow_runs import UnreadableFlowRuns
 from monitor.workspace.payloads import JobGroupRow
@@ -72,9 +70,8 @@ class FlowRuns:
         self.old = OldFlowRuns()
         self._reader = FlowRunReader(context, usual=self._derived.usual, old=self.old)
         self._unreadable = UnreadableFlowRuns(context)
-        self._tracked: dict[str, TrackedFlowRun] = {}
+        self._tracked = TrackedFlowRuns(context.clock)
         self._ended: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED_ENDS)
-        self._wakes = {urgency: WakeSignal(context.clock) for urgency in Urgency}
 
     def declared(self, handle_job_groups: HandleJobGroups) -> tuple[Poll, ...]:
         # Several polls: no end waits for what is read when there is nothing else.
@@ -82,10 +79,7 @@ class FlowRuns:
             Poll(
                 name=urgency,
                 priority=urgency.priority,
-                timing=WhenDue(
-                    seconds_until_due=partial(self.seconds_until_due, urgency),
-                    wake=self._wakes[urgency],
-                ),
+                timing=when_due(self._tracked.queues[urgency]),
                 run=partial(self.poll, handle_job_groups, urgency),
             )
             for urgency in Urgency
@@ -100,12 +94,12 @@ class FlowRuns:
         )
         for run in recent:
             if run.has_derived_end:
-                self._confirm_later(run.key.id, await self._resume(run.key))
+                self._confirm_later(await self._resume(run.key))
 
     async def _resume(self, key: RunKey) -> TrackedFlowRun:
         children = await self._context.bus.children(key)
         # Another task may have come to know it meanwhile.
-        tracked = self._tracked.setdefault(key.id, TrackedFlowRun())
+        tracked = self._tracked.track(key.id)
         tracked.open_groups.update(
             child.key.id for child in children if not child.status.is_terminal
         )
@@ -113,9 +107,8 @@ class FlowRuns:
 
     async def track(self, key: RunKey) -> None:
         """Read this flow run soon, whatever job groups have shown of it."""
-        if key.id not in self._tracked:
-            await self._resume(key)
-        self._schedule_read(self._tracked[key.id], after_seconds=0.0)
+        tracked = self._tracked.get(key.id) or await self._resume(key)
+        self._tracked.schedule(tracked, after_seconds=0.0)
 
     async def notice(self, observed: Sequence[Observed]) -> None:
         """Learn about flow runs from observed job groups, which have been committed."""
@@ -149,9 +142,11 @@ class FlowRuns:
         """Read an end again if one of these job groups was not known, or not to be so."""
         ids = {group.key.id for group in groups if group.key in moved}
         if ids:
-            tracked = self._tracked.setdefault(key.id, TrackedFlowRun(is_derived=True))
-            tracked.is_doubted, tracked.due_at = True, NEVER
+            is_new = self._tracked.get(key.id) is None
+            tracked = self._tracked.track(key.id)
+            tracked.is_derived, tracked.is_doubted = tracked.is_derived or is_new, True
             tracked.open_groups |= ids
+            self._tracked.pause(tracked)
 
     def knows_all_ends(self) -> bool:
         """True where the last read of each flow run that may have ended brought an answer."""
@@ -162,9 +157,10 @@ class FlowRuns:
 
     def seconds_until_due(self, urgency: Urgency | None = None) -> float | None:
         """Return when `poll` has something to do; None where nothing is waited for."""
-        own = (item for item in self._tracked.values() if urgency in (None, item.urgency))
-        due_at = min((item.due_at for item in own), default=NEVER)
-        return None if due_at == NEVER else max(0.0, due_at - self._context.clock.monotonic())
+        queues = self._tracked.queues
+        own = queues.values() if urgency is None else (queues[urgency],)
+        waits = [wait for queue in own if (wait := queue.seconds_until_due()) is not None]
+        return min(waits, default=None)
 
     async def poll(
         self, handle_job_groups: HandleJobGroups, urgency: Urgency | None = None
@@ -175,7 +171,7 @@ class FlowRuns:
             MonitorError: the first failure; the other flow runs have been read. None for those that
                 can wait and found no room in the request budget.
         """
-        due = await due_flow_runs(self._tracked, urgency, now=self._context.clock.monotonic())
+        due = await self._tracked.due(urgency)
         fresh = in_slices(due.fresh)
         unread = [id_ async for id_ in fresh if not await self._end_without_reading(id_)]
 
@@ -205,7 +201,7 @@ class FlowRuns:
         if wait_seconds is None or 0 < wait_seconds <= waited:
             return False
         if wait_seconds:
-            self._schedule_read(tracked, after_seconds=BASE_SECONDS)
+            self._tracked.schedule(tracked, after_seconds=BASE_SECONDS)
             return True
         observation = msgspec.structs.replace(
             tracked.observation(key, parts[0].native_status, parts, at=self._context.clock.now()),
@@ -216,21 +212,21 @@ class FlowRuns:
         self.old.forget(flow_run_id)
         tracked.is_old, tracked.is_derived = False, True
         tracked.is_doubted = bool(tracked.open_groups)
-        self._confirm_later(flow_run_id, tracked)
+        self._confirm_later(tracked)
         return True
 
-    def _confirm_later(self, flow_run_id: str, tracked: TrackedFlowRun) -> None:
+    def _confirm_later(self, tracked: TrackedFlowRun) -> None:
         """Plan to read a derived end, each after the one before it."""
         if tracked.is_doubted:
-            tracked.due_at = NEVER
+            self._tracked.pause(tracked)
             self._plan_next_read(tracked)
             return
         tracked.is_derived = True
         if len(self._tracked) > _TRACKED_AT_MOST:
-            self.forget(flow_run_id)
+            self.forget(tracked.id)
         else:
             wait = self._derived.seconds_until_confirmation()
-            self._schedule_read(tracked, after_seconds=wait)
+            self._tracked.schedule(tracked, after_seconds=wait)
 
     async def _learn(self, key: RunKey, groups: Sequence[Observation], *, is_known: bool) -> bool:
         """Keep track; True where the job groups show that the flow run has begun."""
@@ -250,11 +246,13 @@ class FlowRuns:
     def _plan_next_read(self, tracked: TrackedFlowRun) -> None:
         self._close_ended(tracked)
         if tracked.open_groups:
-            tracked.wait_for_job_groups()
+            # They will show when it may have ended.
+            tracked.over_at, tracked.reads = None, 0
+            self._tracked.pause(tracked)
             return
         tracked.are_over(self._context.workspace_now(), since=self._context.clock.monotonic())
-        if tracked.due_at == NEVER:
-            self._schedule_read(tracked, after_seconds=0.0)
+        if not self._tracked.is_scheduled(tracked):
+            self._tracked.schedule(tracked, after_seconds=0.0)
 
     def _close_ended(self, tracked: TrackedFlowRun) -> None:
         # Live state decides, not the row: a slow list may show a job group as it was before
@@ -265,10 +263,6 @@ class FlowRuns:
             for open_group in tracked.open_groups
             if self._context.key(RunKind.JOB_GROUP, open_group) in active
         }
-
-    def _schedule_read(self, tracked: TrackedFlowRun, *, after_seconds: float) -> None:
-        tracked.due_at = self._context.clock.monotonic() + after_seconds
-        self._wakes[tracked.urgency].set()
 
     async def _try_to_end(
         self, flow_run_id: str, handle_job_groups: HandleJobGroups
@@ -317,7 +311,7 @@ class FlowRuns:
         now = self._context.clock.now()
         end = tracked.observation(key, failed.native_status, parts, at=now)
         await self._end(msgspec.structs.replace(end, source=Source.PARTS), parts, is_listed=True)
-        self._confirm_later(flow_run_id, tracked)
+        self._confirm_later(tracked)
         return True
 
     async def _read(
@@ -365,23 +359,24 @@ class FlowRuns:
         self._reasons.observed(observations, outcomes)
         if end.source is Source.PARTS:
             return
-        if ObservationOutcome.CONTRADICTED in outcomes and end.key.id in self._tracked:
-            self._wait(self._tracked[end.key.id])  # it may be what is reported from now on
+        tracked = self._tracked.get(end.key.id)
+        if ObservationOutcome.CONTRADICTED in outcomes and tracked is not None:
+            self._wait(tracked)  # it may be what is reported from now on
             return
         self.forget(end.key.id)
         if not is_listed:
-            self._confirm_later(end.key.id, self._tracked.setdefault(end.key.id, TrackedFlowRun()))
+            self._confirm_later(self._tracked.track(end.key.id))
         elif status_of(end.native_status) is Status.SUCCEEDED:
             self._derived.usual.learn(parts)
 
     def _wait(self, tracked: TrackedFlowRun, *, is_refused: bool = False) -> None:
         wait = tracked.seconds_to_next_read(self._context.settings, is_refused=is_refused)
-        self._schedule_read(tracked, after_seconds=wait)
+        self._tracked.schedule(tracked, after_seconds=wait)
 
     def forget(self, flow_run_id: str, *, is_given_up: bool = False) -> None:
         """Stop reading a flow run that has ended or is gone; one that is given up stays named."""
         self._ended.put(flow_run_id, value=True)
-        self._tracked.pop(flow_run_id, None)
+        self._tracked.forget(flow_run_id)
         self.old.forget(flow_run_id)
         if not is_given_up:
             self._unreadable.forget(flow_run_id)

@@ -13,10 +13,10 @@ from datetime import datetime
 import msgspec
 import structlog
 
+from monitor.model.due_queue import NEVER, DueQueue
 from monitor.model.runs import RunKey, RunKind, RunState
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
-from monitor.polling.poll_loop.wake_signal import WakeSignal
 from monitor.polling.runs.unlinked_parts import UnlinkedPart, part_of
 
 log = structlog.get_logger()
@@ -25,7 +25,6 @@ _PLAN_RUNS_AT_MOST = 1_000
 _PARTS_AT_MOST = 10_000
 _BASE_WAIT_SECONDS = 2.0
 _GIVEN_UP_SECONDS = 86_400.0
-_NEVER = float("inf")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,8 +42,6 @@ class FollowedPlan:
 
     flow_ids: frozenset[str] | None  # of its nodes; None: not read yet
     plan_runs: dict[str, FollowedPlanRun] = field(default_factory=dict)
-    due_at: float = _NEVER  # monotonic
-    reads: int = 0  # in a row that left something open
     failures: int = 0  # in a row
     not_before: float = 0.0  # monotonic: what cannot be read waits, whatever appears meanwhile
 
@@ -61,34 +58,29 @@ class FollowedPlans:
 
     def __init__(self, context: PollContext) -> None:
         self._context = context
-        self._plans: dict[str, FollowedPlan] = {}
+        # The attempts of a plan are reads in a row that left something open.
+        self._plans: DueQueue[str, FollowedPlan] = DueQueue(
+            context.clock,
+            bound=_PLAN_RUNS_AT_MOST,
+            base_seconds=_BASE_WAIT_SECONDS,
+            cap_seconds=context.settings.reconcile_seconds,
+        )
         self._parts: dict[RunKey, UnlinkedPart] = {}
         # Kept with the plans, so that a page of runs costs one look-up for each run.
         self._by_flow: dict[str, list[str]] = {}
         self._without_flows: list[str] = []
-        self.wake = WakeSignal(context.clock)
-
-    def __bool__(self) -> bool:
-        return bool(self._plans)
+        self.wake = self._plans.wake
 
     def get(self, plan_id: str) -> FollowedPlan | None:
         return self._plans.get(plan_id)
 
-    def due(self) -> list[str]:
+    def due(self, most: int) -> list[str]:
         """Return the plans to be read now, the one that waits longest first."""
-        now = self._context.clock.monotonic()
-        plans = self._plans.items()
-        return [
-            plan_id
-            for _, plan_id in sorted(
-                (plan.due_at, plan_id) for plan_id, plan in plans if plan.due_at <= now
-            )
-        ]
+        return self._plans.due(most)
 
-    def due_at(self) -> float | None:
-        """Return when the next plan is to be read (monotonic); None where none is."""
-        due_at = min((plan.due_at for plan in self._plans.values()), default=_NEVER)
-        return None if due_at == _NEVER else due_at
+    def seconds_until_due(self) -> float | None:
+        """Return when the next plan is to be read; None where none is."""
+        return self._plans.seconds_until_due()
 
     def clear(self) -> None:
         self._plans.clear()
@@ -105,9 +97,8 @@ class FollowedPlans:
         if sum(len(followed.plan_runs) for followed in self._plans.values()) >= _PLAN_RUNS_AT_MOST:
             return None
         if plan is None:
-            plan = self._plans[plan_id] = FollowedPlan(
-                flow_ids=None if flow_ids is None else frozenset(flow_ids)
-            )
+            plan = FollowedPlan(flow_ids=None if flow_ids is None else frozenset(flow_ids))
+            self._plans.put(plan_id, plan, after_seconds=NEVER)
             self._index()
         self._end_unseen()
         plan_run = plan.plan_runs[plan_run_id] = FollowedPlanRun(created_at=at)
@@ -123,30 +114,33 @@ class FollowedPlans:
     def _index(self) -> None:
         self._by_flow = {}
         self._without_flows = []
-        for plan_id, plan in self._plans.items():
-            if plan.flow_ids is None:
+        for plan_id in self._plans:
+            flow_ids = self._plans[plan_id].flow_ids
+            if flow_ids is None:
                 self._without_flows.append(plan_id)
-            for flow_id in plan.flow_ids or ():
+            for flow_id in flow_ids or ():
                 self._by_flow.setdefault(flow_id, []).append(plan_id)
 
     def _end_unseen(self) -> None:
         """Let go of plan runs whose end no row has shown, as of those that were lost."""
         now, active = self._context.clock.monotonic(), self._context.live_state.active
-        for plan in self._plans.values():
-            for plan_run_id, plan_run in plan.plan_runs.items():
+        for plan_id in self._plans:
+            for plan_run_id, plan_run in self._plans[plan_id].plan_runs.items():
                 key = self._context.key(RunKind.PLAN_RUN, plan_run_id)
                 if plan_run.ended_at is None and key not in active:
                     plan_run.ended_at = now
-                    self.read_soon(plan)
+                    self.read_soon(plan_id)
 
-    def begin_read(self, plan: FollowedPlan) -> None:
+    def begin_read(self, plan_id: str) -> None:
         """The plan is read now; what `read_soon` requests from here on is another read."""
-        plan.due_at = _NEVER
+        self._plans.schedule(plan_id, after_seconds=NEVER)
 
-    def read_soon(self, plan: FollowedPlan) -> None:
-        plan.due_at = max(self._context.clock.monotonic(), plan.not_before)
-        plan.reads = 0
-        self.wake.set()
+    def read_soon(self, plan_id: str) -> None:
+        """Read the plan as soon as it may be read; nothing where it was dropped meanwhile."""
+        if (plan := self._plans.get(plan_id)) is not None:
+            wait = max(0.0, plan.not_before - self._context.clock.monotonic())
+            self._plans.forgive(plan_id)
+            self._plans.schedule(plan_id, after_seconds=wait)
 
     def notice(self, runs: Iterable[RunState]) -> None:
         """Read the plans soon that may contain these runs, where they are unlinked."""
@@ -165,7 +159,7 @@ class FollowedPlans:
             if plan_ids:
                 self._parts[run.key] = part
             for plan_id in plan_ids:
-                self.read_soon(self._plans[plan_id])
+                self.read_soon(plan_id)
 
     def is_followed(self, plan_run_id: str) -> bool:
         """True while children of this plan run may still be linked."""
@@ -198,7 +192,7 @@ class FollowedPlans:
         complete: list[str] = []
         read_until = now
         for plan_run_id, plan_run in plan.plan_runs.items():
-            until = _NEVER if plan_run.ended_at is None else plan_run.ended_at + wait
+            until = NEVER if plan_run.ended_at is None else plan_run.ended_at + wait
             is_shown = plan_run.ended_at is None or plan_run.is_named or not plan.flow_ids
             # After its end the record may lack it still; parts may be of another plan's run.
             until = min(until, parts_until) if is_shown else until
@@ -209,9 +203,8 @@ class FollowedPlans:
             del plan.plan_runs[plan_run_id]
         if not plan.plan_runs:
             self.drop(plan_id)
-        elif read_until > now and plan.due_at == _NEVER:
-            plan.reads += 1
-            plan.due_at = min(self._after(plan.reads), read_until)
+        elif read_until > now and self._plans.due_at(plan_id) == NEVER:
+            self._plans.retry(plan_id, within_seconds=read_until - now)
         plan.failures, plan.not_before = 0, 0.0
         return complete
 
@@ -226,7 +219,7 @@ class FollowedPlans:
             if ended_at is None and key not in self._context.live_state.active:
                 ended_at = now
                 self._parts[key] = msgspec.structs.replace(part, ended_at=now)
-            until = _NEVER if ended_at is None else ended_at + wait
+            until = NEVER if ended_at is None else ended_at + wait
             if until <= now:
                 del self._parts[key]
             else:
@@ -245,19 +238,18 @@ class FollowedPlans:
                 )
                 del plan.plan_runs[plan_run_id]
         plan.failures += 1
-        plan.due_at = plan.not_before = self._after(plan.failures)
-        if not plan.plan_runs:
-            self.drop(plan_id)
-
-    def _after(self, attempts: int) -> float:
-        return self._context.clock.monotonic() + backoff_seconds(
-            attempts,
+        wait = backoff_seconds(
+            plan.failures,
             base_seconds=_BASE_WAIT_SECONDS,
             cap_seconds=self._context.settings.reconcile_seconds,
         )
+        plan.not_before = now + wait
+        self._plans.schedule(plan_id, after_seconds=wait)
+        if not plan.plan_runs:
+            self.drop(plan_id)
 
     def drop(self, plan_id: str) -> None:
         """Follow the runs of this plan no more."""
-        self._plans.pop(plan_id, None)
+        self._plans.remove(plan_id)
         self._index()
         self._parts = {key: part for key, part in self._parts.items() if self.around(part)}

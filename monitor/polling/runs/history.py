@@ -12,9 +12,9 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.live_state import HistoryRead
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKind, Source
+from monitor.model.waits import WakeSignal
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.poll import Poll, WhenDue
-from monitor.polling.poll_loop.wake_signal import WakeSignal
 from monitor.polling.runs.change_list import ChangeList
 from monitor.polling.runs.changes import Changes
 from monitor.polling.runs.flow_runs import FlowRuns

@@ -11,8 +11,10 @@ from datetime import timedelta
 
 import structlog
 
+from monitor.model.due_queue import DueQueue
 from monitor.model.errors import WorkspaceError
 from monitor.model.runs import RunKey, RunKind, RunState
+from monitor.model.waits import WakeSignal
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.runs.plans import Plans
@@ -32,23 +34,25 @@ _STAMP_TOLERANCE = timedelta(seconds=1)  # stamps may be cut to their seconds
 class LateParts:
     """Bounded; a plan run is read for late parts at most once in ``reconcile_seconds``."""
 
-    def __init__(self, context: PollContext, *, plans: Plans) -> None:
+    def __init__(self, context: PollContext, *, plans: Plans, wake: WakeSignal) -> None:
         self._context = context
         self._plans = plans
-        self._parts: dict[RunKey, UnlinkedPart] = {}
+        self._parts: DueQueue[RunKey, UnlinkedPart] = DueQueue(
+            context.clock, bound=_AT_MOST, wake=wake
+        )
         self._read_at: BoundedMemory[str, float] = BoundedMemory(_REMEMBERED)  # monotonic
 
     def add(self, key: RunKey, part: UnlinkedPart) -> None:
-        if len(self._parts) < _AT_MOST:
-            self._parts[key] = part
+        """Look the part up soon; where there are too many, it stays without its plan run."""
+        self._parts.put(key, part)
 
-    def due_at(self) -> float | None:
-        """Return when they are to be looked up (monotonic): at once, None without any."""
-        return self._context.clock.monotonic() if self._parts else None
+    def seconds_until_due(self) -> float | None:
+        """Return when they are to be looked up: at once, None without any."""
+        return self._parts.seconds_until_due()
 
     def take_due(self) -> list[UnlinkedPart]:
         """Return the parts and forget them; each is looked up once."""
-        parts = list(self._parts.values())
+        parts = self._parts.values()
         self._parts.clear()
         return parts
 

@@ -20,13 +20,13 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import BusError, MonitorError, TryLaterError, UnauthorizedError
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
+from monitor.model.waits import WakeSignal
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.failed_reads import is_about_the_object
 from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.poll_loop.intervals import wait_after_links
 from monitor.polling.poll_loop.poll import Poll, WhenDue
-from monitor.polling.poll_loop.wake_signal import WakeSignal
 from monitor.polling.runs.followed_plans import FollowedPlan, FollowedPlans
 from monitor.polling.runs.late_parts import LateParts
 from monitor.polling.runs.plan_links import PlanLinks, linked_to
@@ -59,7 +59,7 @@ class PlanChildren:
         # Plans that are not shown to us, with the monotonic time of that answer.
         self._refused: BoundedMemory[str, float] = BoundedMemory(_REMEMBERED)
         self._paced_until = 0.0  # monotonic
-        self._late_parts = LateParts(context, plans=plans)
+        self._late_parts = LateParts(context, plans=plans, wake=self._followed.wake)
 
     def declared(self) -> tuple[Poll, ...]:
         timing = WhenDue(seconds_until_due=self.seconds_until_due, wake=self._followed.wake)
@@ -67,10 +67,11 @@ class PlanChildren:
 
     def seconds_until_due(self) -> float | None:
         """Return when `poll` has something to do; None where nothing is waited for."""
-        due_at = self._late_parts.due_at() or self._followed.due_at()
-        if due_at is None:
+        waits = self._late_parts.seconds_until_due(), self._followed.seconds_until_due()
+        wait = min((wait for wait in waits if wait is not None), default=None)
+        if wait is None:
             return None
-        return max(0.0, max(due_at, self._paced_until) - self._context.clock.monotonic())
+        return max(wait, self._paced_until - self._context.clock.monotonic())
 
     async def poll(self) -> bool:
         """Link the children of plans that are due, as far as the API names them.
@@ -85,7 +86,7 @@ class PlanChildren:
         if not self._can_read():
             self._followed.clear()
         await self._follow_again(self._late_parts.take_due())
-        due = self._followed.due()[:_READS_PER_POLL]
+        due = self._followed.due(_READS_PER_POLL)
         failure: MonitorError | None = None
         for plan_id in due:
             error = await self._try_to_read(plan_id)
@@ -181,7 +182,6 @@ class PlanChildren:
                 keys.append(observation.key)
             elif part is not None and self._is_late(part) and has_ended(observation.native_status):
                 self._late_parts.add(observation.key, part)
-                self._followed.wake.set()
         if keys:
             self._followed.notice((await self._context.observer.known(keys)).values())
 
@@ -221,9 +221,9 @@ class PlanChildren:
             return
         if is_over and plan_run.ended_at is None:
             plan_run.ended_at = now
-            self._followed.read_soon(plan)
+            self._followed.read_soon(row.plan_id)
         elif is_new and plan.flow_ids is None:
-            self._followed.read_soon(plan)
+            self._followed.read_soon(row.plan_id)
         elif is_new:
             await self._search_parts()
 
@@ -266,7 +266,7 @@ class PlanChildren:
         if plan is None:
             return None
         self._being_read[plan_id] = asyncio.Event()
-        self._followed.begin_read(plan)
+        self._followed.begin_read(plan_id)
         try:
             full = await self._read(plan_id)
             await self._plans.learn(plan_id, full)
@@ -281,7 +281,7 @@ class PlanChildren:
             self._refused.put(plan_id, self._context.clock.monotonic())
             self._followed.drop(plan_id)
         except asyncio.CancelledError:
-            self._followed.read_soon(plan)
+            self._followed.read_soon(plan_id)
             raise
         finally:
             self._being_read.pop(plan_id).set()

@@ -14,12 +14,12 @@ from datetime import timedelta
 import msgspec
 import structlog
 
+from monitor.model.due_queue import DueQueue
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import EndBasis, RunKey, RunKind, RunState, Source, Status, status_of
-from monitor.model.waits import backoff_seconds, happens_within
+from monitor.model.waits import happens_within
 from monitor.polling.context import PollContext
-from monitor.polling.poll_loop.poll import Poll, WhenDue
-from monitor.polling.poll_loop.wake_signal import WakeSignal
+from monitor.polling.poll_loop.poll import Poll, when_due
 from monitor.polling.runs.details import Details
 from monitor.polling.runs.failed_parts import (
     as_reason,
@@ -50,11 +50,9 @@ ReadJobGroups = Callable[[Sequence[str]], Awaitable[None]]
 
 @dataclass(slots=True)
 class _OpenEnd:
-    """An observed end that may become better known. Monotonic."""
+    """An observed end that may become better known."""
 
-    since: float
-    due_at: float
-    tries: int = 0
+    since: float  # monotonic
     is_doubted: bool = False  # a part of it has ended since, or otherwise than was known
 
 
@@ -73,11 +71,15 @@ class Reasons:
         self._details = details
         self._plan_children = plan_children
         self._links = links
-        self._open: dict[RunKey, _OpenEnd] = {}
-        self.wake = WakeSignal(context.clock)
+        self._open: DueQueue[RunKey, _OpenEnd] = DueQueue(
+            context.clock,
+            bound=_WAITING_AT_MOST,
+            base_seconds=_BASE_WAIT_SECONDS,
+            cap_seconds=context.settings.reconcile_seconds,
+        )
 
     def declared(self) -> tuple[Poll, ...]:
-        timing = WhenDue(seconds_until_due=self.seconds_until_due, wake=self.wake)
+        timing = when_due(self._open)
         return (
             Poll(name="reasons", priority=Priority.FAILED_DETAILS, timing=timing, run=self.poll),
         )
@@ -95,8 +97,7 @@ class Reasons:
 
     def seconds_until_due(self) -> float | None:
         """Return when `poll` has something to do; None where nothing is waited for."""
-        due_at = min((end.due_at for end in self._open.values()), default=None)
-        return None if due_at is None else max(0.0, due_at - self._context.clock.monotonic())
+        return self._open.seconds_until_due()
 
     async def complete(
         self,
@@ -157,10 +158,8 @@ class Reasons:
                 (RunKind.FLOW_RUN, part.parents.flow_run),
                 (RunKind.PLAN_RUN, part.parents.plan_run),
             ):
-                end = None if run_id is None else self._open.get(self._context.key(kind, run_id))
-                if end is not None:
-                    end.due_at = self._context.clock.monotonic()
-        self.wake.set()
+                if run_id is not None and (key := self._context.key(kind, run_id)) in self._open:
+                    self._open.schedule(key)
 
     def doubt_ends_around(self, observed: Iterable[tuple[Observation, ObservationOutcome]]) -> None:
         """Look again at the ends of plan runs with a part that ended, or otherwise than before."""
@@ -180,25 +179,19 @@ class Reasons:
             BusUnavailableError: the store does not answer.
         """
         now = self._context.clock.monotonic()
-        due = sorted((end.due_at, key) for key, end in self._open.items() if end.due_at <= now)
-        chosen = [key for _, key in due[:_TRIES_PER_POLL]]
+        chosen = self._open.due(_TRIES_PER_POLL)
         states = await self._context.observer.known(chosen)
         for key in chosen:
             state, end = states.get(key), self._open[key]
             is_known = state is not None and _is_explained_wholly(state) and not end.is_doubted
             if state is None or not state.status.is_terminal or is_known:
-                del self._open[key]
+                self._open.remove(key)
                 continue
             is_over = now - end.since >= _GIVEN_UP_SECONDS
             if await self._observe_again(state, is_over=is_over):
-                del self._open[key]
-                continue
-            end.tries += 1
-            end.due_at = now + backoff_seconds(
-                end.tries + 1,
-                base_seconds=_BASE_WAIT_SECONDS,
-                cap_seconds=self._context.settings.reconcile_seconds,
-            )
+                self._open.remove(key)
+            else:
+                self._open.retry(key)
         return False
 
     def may_learn_more(self, end: RunState) -> bool:
@@ -288,10 +281,9 @@ class Reasons:
         return since is not None and ended_at is not None and ended_at < since
 
     def _wait_for(self, key: RunKey, *, after_seconds: float) -> None:
-        if key not in self._open and len(self._open) < _WAITING_AT_MOST:
-            now = self._context.clock.monotonic()
-            self._open[key] = _OpenEnd(since=now, due_at=now + after_seconds)
-            self.wake.set()
+        if key not in self._open:
+            end = _OpenEnd(since=self._context.clock.monotonic())
+            self._open.put(key, end, after_seconds=after_seconds, attempts=1)
 
 
 def _is_reported(known: RunState | None, observation: Observation) -> bool:

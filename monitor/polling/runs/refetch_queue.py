@@ -7,18 +7,16 @@ watermark moves past them. So neither holds the watermark, and neither is lost i
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
 import structlog
 
+from monitor.model.due_queue import DueQueue
 from monitor.model.errors import MonitorError, NoSuchObjectError, TryLaterError
 from monitor.model.runs import RunKey, RunKind
-from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.failed_reads import is_about_the_object
-from monitor.polling.poll_loop.poll import Poll, WhenDue
-from monitor.polling.poll_loop.wake_signal import WakeSignal
+from monitor.polling.poll_loop.poll import Poll, when_due
 from monitor.workspace.payloads import BadRow
 from monitor.workspace.priority import Priority
 
@@ -35,34 +33,32 @@ _AT_MOST = 5_000
 ReadQueued = Callable[[RunKey, bool], Awaitable[None]]
 
 
-@dataclass(slots=True)
-class _Entry:
-    due_at: float
-    waits: int = 0
-    attempts: int = 0  # that count; what passes by itself does not
-
-
 class RefetchQueue:
     """Durable, bounded, and each run in it is read a bounded number of times."""
 
     def __init__(self, context: PollContext) -> None:
         self._context = context
-        self._entries: dict[RunKey, _Entry] = {}
+        # With the attempts that count: what passes by itself does not.
+        self._queue: DueQueue[RunKey, int] = DueQueue(
+            context.clock,
+            bound=_AT_MOST,
+            base_seconds=_BASE_WAIT_SECONDS,
+            cap_seconds=context.settings.reconcile_seconds,
+        )
         self._given_up: BoundedMemory[RunKey, bool] = BoundedMemory(_GIVEN_UP)
-        self.wake = WakeSignal(context.clock)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._queue)
 
     def __contains__(self, key: RunKey) -> bool:
-        return key in self._entries
+        return key in self._queue
 
     def declared(self, read: ReadQueued) -> tuple[Poll, ...]:
         return (
             Poll(
                 name=REFETCH_QUEUE,
                 priority=Priority.RECONCILIATION,
-                timing=WhenDue(seconds_until_due=self.seconds_until_due, wake=self.wake),
+                timing=when_due(self._queue),
                 run=lambda: self.poll(read),
             ),
         )
@@ -76,7 +72,7 @@ class RefetchQueue:
                     "state entry left out", reason=f"{REFETCH_QUEUE} {stored!r} names no run"
                 )
                 continue
-            self._enter(self._context.key(RunKind(kind), run_id))
+            self._queue.put(self._context.key(RunKind(kind), run_id), 0)
 
     async def add_bad_rows(self, kind: RunKind, bad_rows: Sequence[BadRow]) -> None:
         """Queue rows that cannot be decoded. Durable on return."""
@@ -86,7 +82,7 @@ class RefetchQueue:
                 log.warning("undecodable row without an id dropped", kind=kind, reason=row.reason)
                 continue
             key = self._context.key(kind, row.id)
-            if key not in self._entries and self._given_up.get(key) is None:
+            if key not in self._queue and self._given_up.get(key) is None:
                 log.warning("undecodable row queued", run=str(key), reason=row.reason)
                 fresh.append(key)
         await self.add(fresh)
@@ -97,24 +93,23 @@ class RefetchQueue:
         Raises:
             TryLaterError: the queue is full; what showed these runs must be read again.
         """
-        fresh = [key for key in keys if key not in self._entries]
+        fresh = [key for key in keys if key not in self._queue]
         if not fresh:
             return
-        if len(self._entries) + len(fresh) > _AT_MOST:
+        if not self._queue.has_room(len(fresh)):
             raise TryLaterError(
-                f"{len(self._entries)} runs are queued to be read by their ids already"
+                f"{len(self._queue)} runs are queued to be read by their ids already"
             )
         state_entries = [
             self._context.state_entry(REFETCH_QUEUE, f"{key.kind}/{key.id}", b"1") for key in fresh
         ]
         await self._context.observer.observe((), state_entries=state_entries)
         for key in fresh:
-            self._enter(key)
+            self._queue.put(key, 0)
 
     def seconds_until_due(self) -> float | None:
         """Return when `poll` has something to do; None where the queue is empty."""
-        due_at = min((entry.due_at for entry in self._entries.values()), default=None)
-        return None if due_at is None else max(0.0, due_at - self._context.clock.monotonic())
+        return self._queue.seconds_until_due()
 
     async def poll(self, read: ReadQueued) -> None:
         """Read every run that is due.
@@ -123,26 +118,23 @@ class RefetchQueue:
             MonitorError: the last failure; every run has been tried.
         """
         failure: MonitorError | None = None
-        now = self._context.clock.monotonic()
-        for key, entry in [
-            (key, entry) for key, entry in self._entries.items() if entry.due_at <= now
-        ]:
-            failure = await self._try(key, entry, read) or failure
+        for key in self._queue.due():
+            failure = await self._try(key, read) or failure
         if failure is not None:
             raise failure
 
-    async def _try(self, key: RunKey, entry: _Entry, read: ReadQueued) -> MonitorError | None:
-        settings = self._context.settings
-        is_last = entry.attempts + 1 >= settings.attempts
+    async def _try(self, key: RunKey, read: ReadQueued) -> MonitorError | None:
+        attempts, most = self._queue.get(key) or 0, self._context.settings.attempts
+        is_last = attempts + 1 >= most
         try:
             await read(key, is_last)
         except NoSuchObjectError:
             await self._remove(key)
         except MonitorError as error:
-            entry.waits += 1
-            entry.attempts += self._counts(error)
-            if entry.attempts < settings.attempts:
-                self._put_back(entry)
+            attempts += self._counts(error)
+            self._queue.put(key, attempts)
+            self._queue.retry(key)
+            if attempts < most:
                 return error
             log.warning("run given up", run=str(key), reason=str(error))
             self._given_up.put(key, value=True)
@@ -157,16 +149,4 @@ class RefetchQueue:
     async def _remove(self, key: RunKey) -> None:
         state_entry = self._context.state_entry(REFETCH_QUEUE, f"{key.kind}/{key.id}", None)
         await self._context.observer.observe((), state_entries=(state_entry,))
-        self._entries.pop(key, None)
-
-    def _put_back(self, entry: _Entry) -> None:
-        wait = backoff_seconds(
-            entry.waits,
-            base_seconds=_BASE_WAIT_SECONDS,
-            cap_seconds=self._context.settings.reconcile_seconds,
-        )
-        entry.due_at = self._context.clock.monotonic() + wait
-
-    def _enter(self, key: RunKey) -> None:
-        self._entries[key] = _Entry(due_at=self._context.clock.monotonic())
-        self.wake.set()
+        self._queue.remove(key)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
 from msgspec import Struct
 
+from monitor.model.clock import Clock
+from monitor.model.due_queue import NEVER, DueQueue
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunState, Source
 from monitor.model.slices import in_slices, sorted_in_slices
@@ -18,11 +20,10 @@ from monitor.polling.settings import PollSettings
 from monitor.workspace.payloads import FlowRunRow
 from monitor.workspace.priority import Priority
 
-NEVER = float("inf")
 BASE_SECONDS = 1.0
 # For one whose end is known from its parts: its rights may come back after weeks.
 _LONGEST_REFUSED_WAIT_SECONDS = 86_400.0
-_SLICE = 500  # of those that are tracked, at 2 us each
+_SLICE = 500  # of up to 10,000 that are tracked, at 2 us each
 
 
 class Urgency(StrEnum):
@@ -41,10 +42,10 @@ class Urgency(StrEnum):
 class TrackedFlowRun:
     """What we know of a flow run whose end the workspace has not reported, besides its state."""
 
+    id: str
     open_groups: set[str] = field(default_factory=set)
     over_at: datetime | None = None  # workspace time at which no job group was open any more
     over_since: float = NEVER  # the same, monotonic
-    due_at: float = NEVER  # monotonic
     reads: int = 0  # in a row in which it had not ended
     failures: int = 0  # to read it, in a row
     failing_since: float = NEVER  # monotonic
@@ -59,12 +60,6 @@ class TrackedFlowRun:
         if self.is_old:
             return Urgency.OLD
         return Urgency.CONFIRMATION if self.is_derived and not self.is_doubted else Urgency.NOW
-
-    def wait_for_job_groups(self) -> None:
-        """Read nothing: its job groups will show when it may have ended."""
-        self.over_at = None
-        self.due_at = NEVER
-        self.reads = 0
 
     def seconds_to_next_read(self, settings: PollSettings, *, is_refused: bool) -> float:
         """Count a read by which it has not ended, and return the wait for the next one."""
@@ -97,20 +92,62 @@ class DueFlowRuns(Struct, frozen=True, kw_only=True):
     old: list[str]
 
 
-async def due_flow_runs(
-    tracked_runs: Mapping[str, TrackedFlowRun], urgency: Urgency | None, *, now: float
-) -> DueFlowRuns:
-    """Return those of one urgency, or of all (None), that are due at a monotonic time."""
-    fresh: list[tuple[float, str]] = []
-    old: list[str] = []
-    async for flow_run_id in in_slices(list(tracked_runs), size=_SLICE):
-        tracked = tracked_runs.get(flow_run_id)
-        if tracked is None or tracked.due_at > now or urgency not in (None, tracked.urgency):
-            continue
-        if tracked.is_old:
-            old.append(flow_run_id)
-        else:
-            fresh.append((tracked.due_at, flow_run_id))
-    ordered = await sorted_in_slices(fresh, key=tuple, size=_SLICE)
-    ids = [flow_run_id async for _, flow_run_id in in_slices(ordered, size=_SLICE)]
-    return DueFlowRuns(fresh=ids, old=old)
+class TrackedFlowRuns:
+    """All of them by their ids, and when each is to be read: by its urgency, a queue for each.
+
+    `FlowRuns` bounds them.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._runs: dict[str, TrackedFlowRun] = {}
+        self.queues: dict[Urgency, DueQueue[str, None]] = {
+            urgency: DueQueue(clock, bound=None) for urgency in Urgency
+        }
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def get(self, flow_run_id: str) -> TrackedFlowRun | None:
+        return self._runs.get(flow_run_id)
+
+    def values(self) -> Iterable[TrackedFlowRun]:
+        return self._runs.values()
+
+    def track(self, flow_run_id: str) -> TrackedFlowRun:
+        """Return the flow run, from now on tracked; it is read when that is scheduled."""
+        return self._runs.setdefault(flow_run_id, TrackedFlowRun(id=flow_run_id))
+
+    def forget(self, flow_run_id: str) -> None:
+        if (tracked := self._runs.pop(flow_run_id, None)) is not None:
+            self.pause(tracked)
+
+    def is_scheduled(self, tracked: TrackedFlowRun) -> bool:
+        return tracked.id in self.queues[tracked.urgency]
+
+    def schedule(self, tracked: TrackedFlowRun, *, after_seconds: float) -> None:
+        """Let it be read after so long, by its present urgency."""
+        self.pause(tracked)
+        if tracked.id in self._runs:
+            self.queues[tracked.urgency].put(tracked.id, None, after_seconds=after_seconds)
+
+    def pause(self, tracked: TrackedFlowRun) -> None:
+        """Let it not be read before that is scheduled."""
+        for queue in self.queues.values():
+            queue.remove(tracked.id)
+
+    async def due(self, urgency: Urgency | None) -> DueFlowRuns:
+        """Return those of one urgency, or of all (None), that are due: longest due first."""
+        now, due, old = self._clock.monotonic(), list[tuple[float, str]](), list[str]()
+        for queue in self.queues.values() if urgency is None else (self.queues[urgency],):
+            async for flow_run_id in in_slices(list(queue), size=_SLICE):
+                due_at, tracked = queue.due_at(flow_run_id), self._runs.get(flow_run_id)
+                if tracked is None or due_at > now:
+                    continue
+                if tracked.is_old:
+                    old.append(flow_run_id)
+                else:
+                    due.append((due_at, flow_run_id))
+        ordered = await sorted_in_slices(due, key=tuple, size=_SLICE)
+        ids = [flow_run_id async for _, flow_run_id in in_slices(ordered, size=_SLICE)]
+        return DueFlowRuns(fresh=ids, old=old)

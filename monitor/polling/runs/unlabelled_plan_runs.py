@@ -6,7 +6,6 @@ store has forgotten it: what never becomes readable costs next to nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
@@ -14,14 +13,13 @@ import structlog
 from msgspec import Struct
 
 from monitor.bus.contract import StateEntry, decode_entries
+from monitor.model.due_queue import DueQueue
 from monitor.model.errors import MonitorError, TryLaterError, UnauthorizedError
 from monitor.model.observations import Observation
 from monitor.model.runs import Pipeline, RunKind, Source
-from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.failed_reads import is_about_the_object
-from monitor.polling.poll_loop.poll import Poll, WhenDue
-from monitor.polling.poll_loop.wake_signal import WakeSignal
+from monitor.polling.poll_loop.poll import Poll, when_due
 from monitor.polling.runs.plans import Plans
 from monitor.workspace.payloads import PlanRunRow
 from monitor.workspace.priority import Priority
@@ -43,13 +41,6 @@ class _Shown(Struct, frozen=True, kw_only=True, gc=False):
     created_at: datetime | None
 
 
-@dataclass(slots=True)
-class _Unlabelled:
-    shown: _Shown
-    due_at: float  # monotonic
-    tries: int = 0
-
-
 _DECODER = msgspec.json.Decoder(_Shown)
 
 
@@ -59,14 +50,20 @@ class UnlabelledPlanRuns:
     def __init__(self, context: PollContext, *, plans: Plans) -> None:
         self._context = context
         self._plans = plans
-        self._waiting: dict[str, _Unlabelled] = {}
-        self.wake = WakeSignal(context.clock)
+        self._waiting: DueQueue[str, _Shown] = DueQueue(
+            context.clock,
+            bound=_AT_MOST,
+            base_seconds=_BASE_WAIT_SECONDS,
+            cap_seconds=_LONGEST_WAIT_SECONDS,
+        )
 
     def declared(self) -> tuple[Poll, ...]:
-        timing = WhenDue(seconds_until_due=self.seconds_until_due, wake=self.wake)
         return (
             Poll(
-                name="unlabelled_plan_runs", priority=Priority.NAMES, timing=timing, run=self.poll
+                name="unlabelled_plan_runs",
+                priority=Priority.NAMES,
+                timing=when_due(self._waiting),
+                run=self.poll,
             ),
         )
 
@@ -74,33 +71,31 @@ class UnlabelledPlanRuns:
         """Read back what was left by an earlier run of the monitor."""
         stored = await self._context.bus.state_entries(self._context.name, UNLABELLED)
         for run_id, shown in decode_entries(stored, _DECODER, topic=UNLABELLED).items():
-            self._waiting[run_id] = _Unlabelled(shown, self._context.clock.monotonic())
+            self._waiting.put(run_id, shown, attempts=1)
 
     def seconds_until_due(self) -> float | None:
         """Return when `poll` has something to do; None where nothing is waited for."""
-        due_at = min((run.due_at for run in self._waiting.values()), default=None)
-        return None if due_at is None else max(0.0, due_at - self._context.clock.monotonic())
+        return self._waiting.seconds_until_due()
 
     async def add(self, row: PlanRunRow) -> None:
         """Look up the plan of this run, which was observed without it. Durable on return."""
         if row.id in self._waiting:
             return
-        if len(self._waiting) >= _AT_MOST:
+        if not self._waiting.has_room():
             log.warning("plan run stays without its plan", plan_run=row.id, waiting=_AT_MOST)
             return
         shown = _Shown(plan_id=row.plan_id, created_at=row.created_at)
         state_entry = self._state_entry(row.id, msgspec.json.encode(shown))
         await self._context.observer.observe((), state_entries=(state_entry,))
-        now = self._context.clock.monotonic()
-        self._waiting[row.id] = _Unlabelled(shown, now + _BASE_WAIT_SECONDS)
-        self.wake.set()
+        # It was tried when it was observed.
+        self._waiting.put(row.id, shown, after_seconds=_BASE_WAIT_SECONDS, attempts=1)
 
     def retry(self, plan_id: str | None) -> None:
         """The plan of this id is known now: label all its runs soon."""
-        for run in self._waiting.values():
-            if plan_id is not None and run.shown.plan_id == plan_id:
-                run.due_at = self._context.clock.monotonic()
-                self.wake.set()
+        for run_id in self._waiting:
+            shown = self._waiting.get(run_id)
+            if plan_id is not None and shown is not None and shown.plan_id == plan_id:
+                self._waiting.schedule(run_id)
 
     async def poll(self) -> bool:
         """Look up the plans of runs that are due; False where there was none.
@@ -108,36 +103,33 @@ class UnlabelledPlanRuns:
         Raises:
             MonitorError: the workspace cannot be read now, or the last of the failures.
         """
-        now = self._context.clock.monotonic()
-        due = sorted(
-            (run.due_at, run_id) for run_id, run in self._waiting.items() if run.due_at <= now
-        )[:_READS_PER_POLL]
+        due = self._waiting.due(_READS_PER_POLL)
         failure: MonitorError | None = None
         refused: set[str | None] = set()  # one read of a plan is enough for all its runs
-        for _, run_id in due:
-            run = self._waiting[run_id]
+        for run_id in due:
+            shown = self._waiting[run_id]
             try:
                 plan = await self._plans.plan_of(
-                    _row(run_id, run.shown), read_again=run.shown.plan_id not in refused
+                    _row(run_id, shown), read_again=shown.plan_id not in refused
                 )
             except (TryLaterError, UnauthorizedError) as error:
-                self._put_back(run)
+                self._waiting.retry(run_id)
                 failure = error
                 if not is_about_the_object(error):
                     break
                 continue
             if plan is None:
-                refused.add(run.shown.plan_id)
-            await self._label(run_id, run, plan)
+                refused.add(shown.plan_id)
+            await self._label(run_id, shown, plan)
         if failure is not None:
             raise failure
         return bool(due)
 
-    async def _label(self, run_id: str, run: _Unlabelled, plan: Pipeline | None) -> None:
+    async def _label(self, run_id: str, shown: _Shown, plan: Pipeline | None) -> None:
         key = self._context.key(RunKind.PLAN_RUN, run_id)
         state = (await self._context.observer.known((key,))).get(key)
         if state is not None and state.pipeline is None and plan is None:
-            self._put_back(run)
+            self._waiting.retry(run_id)
             return
         observations = []
         if state is not None and state.pipeline is None:
@@ -153,15 +145,9 @@ class UnlabelledPlanRuns:
         await self._context.observer.observe(
             observations, state_entries=(self._state_entry(run_id, None),)
         )
-        del self._waiting[run_id]
+        self._waiting.remove(run_id)
         if observations:
-            self.retry(run.shown.plan_id)
-
-    def _put_back(self, run: _Unlabelled) -> None:
-        run.tries += 1
-        run.due_at = self._context.clock.monotonic() + backoff_seconds(
-            run.tries + 1, base_seconds=_BASE_WAIT_SECONDS, cap_seconds=_LONGEST_WAIT_SECONDS
-        )
+            self.retry(shown.plan_id)
 
     def _state_entry(self, run_id: str, value: bytes | None) -> StateEntry:
         return self._context.state_entry(UNLABELLED, run_id, value)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import structlog
 
+from monitor.model.due_queue import NEVER
 from monitor.model.errors import MonitorError
 from monitor.model.live_state import UnreadableRun
 from monitor.model.runs import RunKind
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.failed_reads import is_about_the_object
-from monitor.polling.runs.tracked_flow_run import NEVER, TrackedFlowRun
+from monitor.polling.runs.tracked_flow_run import TrackedFlowRun
 
 log = structlog.get_logger()
 

@@ -73,6 +73,10 @@ HOMES_OF_NAMES = {
     "generate_latest": ("outputs",),
 }
 
+# In polling, each kind of run is a folder of its own, above what all of them share.
+KINDS_OF_RUNS = ("job_groups", "flow_runs", "plan_runs")
+SHARED_BY_KINDS = ("poll_loop", "lists", "details", "links", "ends", "run_observations")
+
 # Judged by what they are given: no I/O, no clock, no bus, no waiting. They import each other, and
 # of other rooms and libraries only what is named here.
 PURE = (
@@ -275,6 +279,21 @@ def test_no_folders_import_each_other_in_a_circle() -> None:
                 beside.setdefault(parts[level], set()).add(others[level])
     circles = {folder: circle_in(beside) for folder, beside in folders.items()}
     assert {folder: circle for folder, circle in circles.items() if circle} == {}
+
+
+def test_kinds_of_runs_are_polled_apart() -> None:
+    """No kind of run imports another one, and what they share imports none of them."""
+    kinds = {f"monitor.polling.{kind}" for kind in KINDS_OF_RUNS}
+    shared = {f"monitor.polling.{part}" for part in SHARED_BY_KINDS}
+    wrong = [
+        f"{name}: {target}"
+        for name, targets in imported_modules().items()
+        for own in kinds | shared
+        for target in targets
+        if is_named(name, (own,)) and is_named(target, kinds - {own})
+    ]
+    assert wrong == []
+    assert [part for part in kinds | shared if part not in names_of_modules()] == []
 
 
 def is_named(name: str, names: Collection[str]) -> bool:

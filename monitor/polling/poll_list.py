@@ -9,9 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from monitor.model.runs import PipelineKind, RunKind
-from monitor.polling.context import PollContext
+from monitor.polling.details.details import Details
+from monitor.polling.details.job_records import JobRecords
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.discovery.liveness import Liveness
+from monitor.polling.ends.reasons import Reasons
+from monitor.polling.flow_runs.flow_runs import FlowRuns
+from monitor.polling.history.history import History
+from monitor.polling.history.old_failures import OldFailures
 from monitor.polling.inventory.configuration import ConfigurationWatch
 from monitor.polling.inventory.connections import Connections
 from monitor.polling.inventory.names import PipelineNames
@@ -21,31 +26,24 @@ from monitor.polling.inventory.recipe_list import RecipeList
 from monitor.polling.inventory.schedules import Schedules
 from monitor.polling.inventory.tokens import Tokens
 from monitor.polling.inventory.usage import Usage
+from monitor.polling.job_groups.changes import Changes
+from monitor.polling.job_groups.enrichment import Enrichment
+from monitor.polling.job_groups.job_groups import JobGroups
+from monitor.polling.job_groups.progress import Progress, RecordedEnds
+from monitor.polling.job_groups.recipes import RecipeNames
+from monitor.polling.links.plan_children import PlanChildren
+from monitor.polling.links.plan_links import PlanLinks
+from monitor.polling.links.plans import Plans
 from monitor.polling.lists.expected_rows import ExpectedRows
 from monitor.polling.lists.list_check import ListChecks
+from monitor.polling.lists.refetch_queue import RefetchQueue
 from monitor.polling.lists.token_owner import TokenOwner
-from monitor.polling.poll_loop.intervals import ChangeInterval
-from monitor.polling.poll_loop.poll import Poll
-from monitor.polling.runs.by_id import ById
-from monitor.polling.runs.changes import Changes
-from monitor.polling.runs.details import Details
-from monitor.polling.runs.enrichment import Enrichment
-from monitor.polling.runs.flow_runs import FlowRuns
-from monitor.polling.runs.history import History
-from monitor.polling.runs.job_groups import JobGroups
-from monitor.polling.runs.job_records import JobRecords
-from monitor.polling.runs.old_failures import OldFailures
-from monitor.polling.runs.plan_children import PlanChildren
-from monitor.polling.runs.plan_links import PlanLinks
-from monitor.polling.runs.plan_runs import PlanRuns
-from monitor.polling.runs.plans import Plans
-from monitor.polling.runs.progress import Progress
-from monitor.polling.runs.reasons import Reasons
-from monitor.polling.runs.recipes import RecipeNames
-from monitor.polling.runs.reconciliation import Reconciliation
-from monitor.polling.runs.recorded_ends import RecordedEnds
-from monitor.polling.runs.refetch_queue import RefetchQueue
-from monitor.polling.runs.unlabelled_plan_runs import UnlabelledPlanRuns
+from monitor.polling.plan_runs.plan_runs import PlanRuns
+from monitor.polling.plan_runs.unlabelled_plan_runs import UnlabelledPlanRuns
+from monitor.polling.poll_loop.context import PollContext
+from monitor.polling.poll_loop.poll import ChangeInterval, Poll
+from monitor.polling.reconciliation.by_id import ById
+from monitor.polling.reconciliation.reconciliation import Reconciliation
 from monitor.polling.settings import InventorySettings
 
 
@@ -161,18 +159,18 @@ def build(context: PollContext) -> WorkspacePolls:
         recipes=recipes,
         enrichment=Enrichment(context, recipes),
         details=details,
-        flow_runs=flow_runs,
         plan_children=plan_children,
         links=links,
         written=written[RunKind.JOB_GROUP],
         refetch_queue=refetch_queue,
+        notice_flow_runs=flow_runs.notice,
     )
     plan_runs = PlanRuns(
         context,
         plans=plans,
         plan_children=plan_children,
         reasons=reasons,
-        job_groups=job_groups,
+        read_job_groups=job_groups.read_ended,
         unlabelled=unlabelled,
         written=written[RunKind.PLAN_RUN],
         refetch_queue=refetch_queue,
@@ -180,7 +178,7 @@ def build(context: PollContext) -> WorkspacePolls:
     changes = Changes(
         context,
         job_groups=job_groups,
-        flow_runs=flow_runs,
+        confirm_flow_runs=flow_runs.confirm,
         written=written[RunKind.JOB_GROUP],
         refetch_queue=refetch_queue,
     )

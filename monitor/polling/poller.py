@@ -37,10 +37,10 @@ from monitor.model.errors import ConfigurationError
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState
 from monitor.model.waits import backoff_seconds
-from monitor.polling.context import PollContext
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.poll_list import build, declared_polls
 from monitor.polling.poll_loop.attempts import PollAttempts
+from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.recovery import Recovery
 from monitor.polling.runner import PollRunner
 from monitor.polling.settings import InventorySettings, PollSettings

@@ -16,11 +16,10 @@ import structlog
 
 from monitor.model.errors import BusError, MonitorError, TryLaterError
 from monitor.model.waits import WakeSignal, backoff_seconds
-from monitor.polling.context import PollContext
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.poll_loop.attempts import PollAttempts
-from monitor.polling.poll_loop.intervals import jittered
-from monitor.polling.poll_loop.poll import Interval, Poll, WhenDue
+from monitor.polling.poll_loop.context import PollContext
+from monitor.polling.poll_loop.poll import Interval, Poll, WhenDue, jittered
 
 log = structlog.get_logger()
 

@@ -18,9 +18,9 @@ from monitor.catalogue.operations import Edition
 from monitor.model.clock import Clock
 from monitor.model.events import RunEvent, WorkspaceEvent
 from monitor.model.runs import RunKey, RunKind, RunState
-from monitor.polling.context import PollContext
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.poll_list import WorkspacePolls, build, declared_polls
+from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Poll
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from monitor.polling.poller import WorkspacePoller

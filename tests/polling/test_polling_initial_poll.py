@@ -11,7 +11,7 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import TryLaterError
 from monitor.model.live_state import HistoryRead, RefusedCapability
 from monitor.model.runs import RunKind, Status, Trigger
-from monitor.polling.runs.tracked_flow_run import Urgency
+from monitor.polling.flow_runs.tracked_flow_runs import Urgency
 from monitor.workspace.priority import Priority
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene

@@ -9,7 +9,7 @@ import pytest
 from monitor.model.observations import Observation
 from monitor.model.runs import EndBasis, JobCount, RunKind, Source, Status, Trigger, status_of
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
-from monitor.polling.runs.run_observations import (
+from monitor.polling.run_observations import (
     flow_run_begun,
     job_group_observation,
     job_summary,

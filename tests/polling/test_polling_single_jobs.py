@@ -8,7 +8,7 @@ import msgspec
 
 from monitor.model.events import RunEvent
 from monitor.model.runs import JobCount, JobRecord, RunState, Status
-from monitor.polling.runs.run_observations import job_summary
+from monitor.polling.run_observations import job_summary
 from monitor.workspace.payloads import JobRow
 from tests.polling.conftest import Scene
 from tests.polling.job_record_readers import detailed, readers

@@ -15,7 +15,7 @@ from monitor.model.runs import (
     Source,
     Status,
 )
-from monitor.polling.runs.usual_parts import UsualParts
+from monitor.polling.flow_runs.derived_ends import UsualParts
 
 AT = datetime(2026, 11, 23, 10, tzinfo=UTC)
 FLOW = Pipeline(kind=PipelineKind.FLOW, id="11", name="orders")

@@ -16,7 +16,7 @@ from monitor.bus.contract import decode_entries
 from monitor.catalogue.capabilities import NEEDS, Capability
 from monitor.model.live_state import SCHEDULES, RefusedCapability
 from monitor.model.runs import RunKind
-from monitor.polling.context import PollContext
+from monitor.polling.poll_loop.context import PollContext
 
 ANSWERED = "answered"  # topic of the state entry
 _KEY = "operations"

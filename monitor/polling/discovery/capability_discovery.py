@@ -13,9 +13,9 @@ from monitor.catalogue.operations import Edition
 from monitor.model.errors import WorkspaceError
 from monitor.model.inventory import Inventory
 from monitor.model.waits import WakeSignal, backoff_seconds
-from monitor.polling.context import PollContext
 from monitor.polling.discovery.answered_operations import AnsweredOperations
 from monitor.polling.discovery.probe import NOTHING_PROVEN, PROBED, Finding, probe, reads_of
+from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from monitor.workspace.priority import Priority

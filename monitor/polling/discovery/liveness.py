@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from monitor.catalogue.capabilities import Capability
-from monitor.polling.context import PollContext
+from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Poll, every
 from monitor.workspace.priority import Priority
 

@@ -16,8 +16,7 @@ from monitor.model.errors import (
     UnreadableAnswerError,
     WorkspaceError,
 )
-from monitor.polling.poll_loop.failed_reads import is_about_the_object
-from monitor.polling.poll_loop.small_reads import read_a_little
+from monitor.polling.poll_loop.reads import is_about_the_object, read_a_little
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.priority import Priority
 

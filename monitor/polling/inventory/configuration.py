@@ -11,9 +11,9 @@ from msgspec import Struct
 from monitor.bus.contract import decode_entries
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import NoSuchObjectError, NotAvailableError, RequestRejectedError
-from monitor.polling.context import PollContext
 from monitor.polling.inventory.inventory_poll import inventory_poll
 from monitor.polling.inventory.masking import secret_names_in, tracked_settings
+from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Poll
 from monitor.tracking.workspace_changes import TrackedValue
 

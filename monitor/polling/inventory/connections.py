@@ -12,10 +12,10 @@ from monitor.model.errors import (
     WorkspaceError,
 )
 from monitor.model.inventory import ConnectionKnown
-from monitor.polling.context import PollContext
 from monitor.polling.inventory.inventory_poll import inventory_poll
-from monitor.polling.poll_loop.failed_reads import is_about_the_object
+from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Poll
+from monitor.polling.poll_loop.reads import is_about_the_object
 from monitor.tracking.workspace_changes import TrackedValue
 from monitor.workspace.priority import Priority
 

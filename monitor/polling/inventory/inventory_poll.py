@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from monitor.catalogue.capabilities import Capability
-from monitor.polling.context import PollContext
+from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Interval, Poll
 from monitor.polling.settings import InventorySettings
 from monitor.workspace.priority import Priority

@@ -12,16 +12,16 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import DoubtedListError, MonitorError, NotAvailableError
 from monitor.model.runs import PipelineKind
 from monitor.model.slices import in_slices
-from monitor.polling.context import PollContext
 from monitor.polling.inventory.owners import PipelineOwners
+from monitor.polling.links.plans import Plans
+from monitor.polling.lists.change_list import Watermark
 from monitor.polling.lists.list_check import ListChecks
 from monitor.polling.lists.listed_objects import NAMED_AT_ONCE, ListedObjects
 from monitor.polling.lists.token_owner import TokenOwner
 from monitor.polling.lists.unshared_pipelines import HIDDEN_SECONDS
-from monitor.polling.poll_loop.failed_reads import attempt_each
+from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Poll, every
-from monitor.polling.runs.plans import Plans
-from monitor.polling.runs.watermark import Watermark
+from monitor.polling.poll_loop.reads import attempt_each
 from monitor.workspace.payloads import BadRow, FlowRow, PlanRow
 from monitor.workspace.priority import Priority
 

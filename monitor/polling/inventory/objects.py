@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import NotAvailableError, WorkspaceError
 from monitor.model.inventory import Figures
-from monitor.polling.context import PollContext
 from monitor.polling.inventory.inventory_poll import inventory_poll
-from monitor.polling.poll_loop.failed_reads import is_about_the_object
+from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Poll
+from monitor.polling.poll_loop.reads import is_about_the_object
 
 # Type -> the operation that counts it, and what makes it count those of everybody.
 _COUNTS: Mapping[str, tuple[str, Mapping[str, str]]] = {

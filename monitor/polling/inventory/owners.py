@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import structlog
 
 from monitor.model.errors import NotAvailableError, TryLaterError, UnauthorizedError, WorkspaceError
-from monitor.polling.context import PollContext
 from monitor.polling.lists.token_owner import TokenOwner
+from monitor.polling.poll_loop.context import PollContext
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()

@@ -11,10 +11,10 @@ from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceErro
 from monitor.model.inventory import OutputQuality, ValueCounts
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKey, RunKind, Status
-from monitor.polling.context import PollContext
 from monitor.polling.inventory.inventory_poll import inventory_poll
-from monitor.polling.poll_loop.failed_reads import is_about_the_object
+from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Poll
+from monitor.polling.poll_loop.reads import is_about_the_object
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()

@@ -11,9 +11,9 @@ from monitor.model.errors import (
     RequestRejectedError,
 )
 from monitor.model.slices import in_slices
-from monitor.polling.context import PollContext
+from monitor.polling.job_groups.recipes import RecipeNames
+from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Poll, every
-from monitor.polling.runs.recipes import RecipeNames
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()

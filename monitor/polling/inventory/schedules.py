@@ -10,10 +10,10 @@ import structlog
 from monitor.catalogue.capabilities import Capability
 from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind
-from monitor.polling.context import PollContext
 from monitor.polling.lists.list_check import ListChecks
 from monitor.polling.lists.listed_objects import ListedObjects
 from monitor.polling.lists.token_owner import TokenOwner
+from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Poll, every
 from monitor.tracking.workspace_changes import TrackedValue
 from monitor.workspace.payloads import BadRow, ScheduleRow

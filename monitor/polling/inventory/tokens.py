@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.inventory import Figures
-from monitor.polling.context import PollContext
 from monitor.polling.inventory.inventory_poll import inventory_poll
+from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Poll
 from monitor.workspace.priority import Priority
 

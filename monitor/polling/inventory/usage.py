@@ -6,8 +6,8 @@ import structlog
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.inventory import Figures
-from monitor.polling.context import PollContext
 from monitor.polling.inventory.inventory_poll import inventory_poll
+from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Poll
 
 log = structlog.get_logger()

@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from monitor.model.runs import RunKind, Source
 from monitor.model.slices import in_slices
-from monitor.polling.context import PollContext
 from monitor.polling.lists.list_check import ListChecks
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
+from monitor.polling.poll_loop.context import PollContext
 from monitor.workspace.payloads import JobGroupRow, PlanRunRow, RowHead
 
 _REMEMBERED_ROWS = 20_000  # what an overlap of two minutes holds where 160 runs end a second

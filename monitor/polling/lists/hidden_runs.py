@@ -20,13 +20,32 @@ from monitor.model.errors import (
     WorkspaceError,
 )
 from monitor.model.runs import RunKey, RunKind
-from monitor.polling.context import PollContext
-from monitor.polling.lists.recognition import Recognition
+from monitor.polling.poll_loop.context import PollContext
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
 _READS = 3  # active runs of a kind, of which one must answer
+
+
+class Recognition:
+    """When the workspace was last asked for what showed anything that it had shown before.
+
+    An answer may come late, and shows what was there when it was asked for. What is recorded here
+    is recorded in ``whole`` too.
+    """
+
+    def __init__(self, *, whole: Recognition | None = None) -> None:
+        self._whole = whole
+        self._at: float | None = None  # monotonic
+
+    def record(self, *, asked: float) -> None:
+        self._at = asked if self._at is None else max(self._at, asked)
+        if self._whole is not None:
+            self._whole.record(asked=asked)
+
+    def is_since(self, monotonic: float) -> bool:
+        return self._at is not None and self._at >= monotonic
 
 
 class HiddenRuns:

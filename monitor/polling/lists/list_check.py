@@ -26,10 +26,9 @@ from monitor.model.errors import (
 )
 from monitor.model.live_state import SCHEDULES, DoubtedList
 from monitor.model.runs import RunKind
-from monitor.polling.context import PollContext
-from monitor.polling.lists.hidden_runs import HiddenRuns
-from monitor.polling.lists.recognition import Recognition
+from monitor.polling.lists.hidden_runs import HiddenRuns, Recognition
 from monitor.polling.lists.unshared_pipelines import HIDDEN_SECONDS, UnsharedPipelines
+from monitor.polling.poll_loop.context import PollContext
 
 log = structlog.get_logger()
 

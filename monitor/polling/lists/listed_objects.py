@@ -13,9 +13,9 @@ from monitor.bus.contract import EventBus, decode_entries
 from monitor.model.errors import DoubtedListError
 from monitor.model.runs import PipelineKind
 from monitor.model.slices import in_slices
-from monitor.polling.context import PollContext
 from monitor.polling.lists.list_check import ListCheck, Remove
 from monitor.polling.lists.token_owner import TokenOwner
+from monitor.polling.poll_loop.context import PollContext
 from monitor.tracking.live_state import LiveState
 from monitor.workspace.payloads import BadRow
 

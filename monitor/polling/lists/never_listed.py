@@ -13,8 +13,8 @@ import structlog
 
 from monitor.model.live_state import UnlistedRuns
 from monitor.model.runs import RunKind, Source
-from monitor.polling.context import PollContext
 from monitor.polling.lists.expected_rows import ExpectedRows
+from monitor.polling.poll_loop.context import PollContext
 
 log = structlog.get_logger()
 

@@ -6,8 +6,8 @@ import structlog
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import WorkspaceError
-from monitor.polling.context import PollContext
-from monitor.polling.poll_loop.failed_reads import is_about_the_object
+from monitor.polling.poll_loop.context import PollContext
+from monitor.polling.poll_loop.reads import is_about_the_object
 from monitor.workspace.payloads import PersonRow
 from monitor.workspace.priority import Priority
 

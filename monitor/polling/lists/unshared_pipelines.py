@@ -21,7 +21,7 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import NoSuchObjectError, NotAvailableError, RequestRejectedError
 from monitor.model.live_state import UnsharedPipeline, pipeline_key
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
-from monitor.polling.context import PollContext
+from monitor.polling.poll_loop.context import PollContext
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import structlog
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from monitor.model.errors import (
     BudgetExhaustedError,
@@ -24,11 +24,44 @@ from monitor.model.errors import (
 )
 from monitor.model.live_state import PollStatus
 from monitor.model.poll_outcomes import PollOutcome
-from monitor.polling.context import PollContext
-from monitor.polling.poll_loop.poll_metrics import PollMetrics
+from monitor.model.registries import made_once, process_registry
+from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
 
 log = structlog.get_logger()
+
+_BUCKETS_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+# A poll may take this much longer than its interval before it counts as late.
+_GRACE_SECONDS = 60.0
+
+
+class PollMetrics:
+    """One set for all workspaces of a registry; get it by `of`."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.polls = Counter(
+            "dataprep_monitor_polls",
+            "Polls of a workspace, by what came of them.",
+            ["workspace", "poll", "outcome"],
+            registry=registry,
+        )
+        self.duration = made_once(_duration, process_registry(registry))
+
+    @staticmethod
+    def of(registry: CollectorRegistry) -> PollMetrics:
+        """Return the registry's set, made at the first call."""
+        return made_once(PollMetrics, registry)
+
+
+def _duration(registry: CollectorRegistry) -> Histogram:
+    return Histogram(
+        "dataprep_monitor_poll_duration_seconds",
+        "From the beginning of a poll to its end or failure.",
+        ["poll"],
+        buckets=_BUCKETS_SECONDS,
+        registry=registry,
+    )
+
 
 # The first that fits names the outcome.
 _OUTCOMES: tuple[tuple[type[MonitorError], PollOutcome], ...] = (
@@ -45,8 +78,6 @@ _OUTCOMES: tuple[tuple[type[MonitorError], PollOutcome], ...] = (
     (UnreadableAnswerError, PollOutcome.UNREADABLE),
     (BusError, PollOutcome.STORE),
 )
-# A poll may take this much longer than its interval before it counts as late.
-_GRACE_SECONDS = 60.0
 
 
 def outcome_of(error: MonitorError) -> PollOutcome:

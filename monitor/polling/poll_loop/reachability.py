@@ -22,7 +22,7 @@ from monitor.model.errors import (
 from monitor.model.live_state import ClockSetBack, Reachability
 from monitor.model.runs import RunKind
 from monitor.model.waits import WakeSignal
-from monitor.polling.context import PollContext
+from monitor.polling.poll_loop.context import PollContext
 from monitor.tracking.live_state import RECOVERY
 from monitor.workspace.rate_limits import LONG_PAUSE_SECONDS
 

@@ -1,0 +1,1 @@
+"""Flow runs: shown by their job groups, read or derived at their end."""

@@ -1,0 +1,1 @@
+"""Runs of every kind from before the start of following."""

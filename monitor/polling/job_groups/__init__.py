@@ -1,0 +1,1 @@
+"""Job groups: listed by their last writes, completed and observed."""

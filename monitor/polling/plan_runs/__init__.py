@@ -1,0 +1,1 @@
+"""Plan runs: listed by their last writes, each labelled with its plan."""

@@ -1,1 +1,0 @@
-"""Polls that follow runs: what changed, what is active, what ended, and what belongs to it."""

@@ -14,7 +14,7 @@ from random import Random
 
 import structlog
 
-from monitor.model.errors import BusError, MonitorError, TryLaterError
+from monitor.model.errors import MonitorError, TryLaterError
 from monitor.model.waits import WakeSignal, backoff_seconds
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.poll_loop.attempts import PollAttempts
@@ -69,7 +69,7 @@ class PollRunner:
                 run = poll.run_woken if poll.run_woken is not None and not is_due else poll.run
                 failure = await self._attempts.attempt(poll.name, run, again_seconds=again_seconds)
                 wait = self._wait_after(poll.name, timing.seconds(), failure)
-                await self._switch_off_refused()
+                await self._capability_discovery.switch_off_refused()
             else:
                 _forget(poll)
             next_at = clock.monotonic() + self.jittered(wait)
@@ -87,18 +87,10 @@ class PollRunner:
             if wait is not None and wait <= 0:
                 await self._context.until_answering()
                 await self._attempts.attempt(poll.name, poll.run, again_seconds=None)
-                await self._switch_off_refused()
+                await self._capability_discovery.switch_off_refused()
                 await clock.sleep(settings.wake_gap_seconds)
             else:
                 await timing.wake.wait(_NOTHING_DUE_SECONDS if wait is None else wait)
-
-    async def _switch_off_refused(self) -> None:
-        try:
-            await self._capability_discovery.switch_off_refused()
-        except BusError as error:
-            log.warning(
-                "workspace change not stored yet", workspace=self._context.name, reason=str(error)
-            )
 
     def _wait_after(self, name: str, seconds: float, failure: MonitorError | None) -> float:
         if failure is None:

@@ -30,7 +30,7 @@ IsKnown = Callable[[RowHead], bool]
 # of the calendar.
 _BAD_VALUES = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 _LONGEST_ID = 200
-_SLICE = 50  # rows; one takes up to 40 microseconds
+_SLICE = 50  # rows, of up to 10,000 where pages are ignored; one takes up to 40 microseconds
 # Read escape by escape, so that an escaped backslash before "ud83d" is not taken for one.
 _ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"

@@ -21,7 +21,7 @@ from monitor.model.due_queue import NEVER, DueQueue
 from monitor.model.errors import BusError, TryLaterError, UnauthorizedError, WorkspaceError
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, Source
-from monitor.model.slices import in_slices
+from monitor.model.slices import pieces_of
 from monitor.model.waits import happens_within
 from monitor.polling.details.job_records import FEW, JobRecords
 from monitor.polling.poll_loop.context import PollContext
@@ -305,19 +305,21 @@ class DetailReaders:
 
     async def _read_gathered(self, requests: Sequence[DetailRequest]) -> None:
         """Read by few requests what a list shows; the rest goes to the other readers."""
-        read: list[DetailRequest] = []
         if self._records.can_list(len(requests)):
             records = await self._records.read(
                 [request.observation.key.id for request in requests],
                 priority=min(request.priority for request in requests),
                 most_requests=len(requests) // FEW,
             )
-            async for request in in_slices(requests, size=_PIECE):
-                if (found := records.get(request.observation.key.id)) is not None:
+            shown = [
+                (request, found)
+                for request in requests
+                if (found := records.get(request.observation.key.id)) is not None
+            ]
+            for piece in pieces_of(shown, size=_PIECE):
+                for request, found in piece:
                     self._take(request, found.jobs, found.read_at)
-                    read += [request] if request.is_final else []
-            for start in range(0, len(read), _PIECE):
-                await self._observe(read[start : start + _PIECE])
+                await self._observe([request for request, _ in piece if request.is_final])
         for request in requests:
             if request.is_final:
                 self._queue.finish(request)

@@ -161,7 +161,7 @@ class PipelineNames:
         failure = await self._read_folders(flows)
         owners = (row.owner_id for row in flows if row.owner is None)
         await self._owners.read(owners, priority=self._priority())
-        async for row in in_slices(flows):
+        async for row in in_slices(flows):  # 10,000 where a workspace is large
             self._place(PipelineKind.FLOW, row, folder=self._folder_of(row, failure))
         bad_rows = [bad for page in pages for bad in page.bad_rows]
         await self._compare(PipelineKind.FLOW, flows, bad_rows, began=began, asked=asked)
@@ -175,7 +175,7 @@ class PipelineNames:
             await self._name(PipelineKind.PLAN, plans.rows)
             owners = (row.owner_id for row in plans.rows if row.owner is None)
             await self._owners.read(owners, priority=self._priority())
-            async for row in in_slices(plans.rows):
+            async for row in in_slices(plans.rows):  # as flows
                 self._place(PipelineKind.PLAN, row, folder=None)
             await self._compare(
                 PipelineKind.PLAN, plans.rows, plans.bad_rows, began=began, asked=asked
@@ -214,7 +214,7 @@ class PipelineNames:
         context.live_state.names.place(identity, folder=folder, owner=owner)
 
     async def _name(self, kind: PipelineKind, rows: Sequence[FlowRow | PlanRow]) -> None:
-        async for row in in_slices(rows, size=NAMED_AT_ONCE):
+        async for row in in_slices(rows, size=NAMED_AT_ONCE):  # 10,000 pipelines
             self._context.live_state.name_pipeline(self._context.name, kind, row.id, row.name)
 
     async def _compare(

@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 _FIRST_AFTER_SECONDS = 20.0  # when the first lists of runs are mostly read
 _RENAMED_SECONDS = 86_400.0  # after which all are listed again, because some may be renamed
-_AT_ONCE = 500
+_SLICE = 500  # of the health of 10,000 pipelines and each recipe of them
 
 
 class RecipeList:
@@ -76,7 +76,7 @@ class RecipeList:
         return {
             health.recipe_id
             async for health in in_slices(
-                list(context.live_state.pipeline_health.values()), size=_AT_ONCE
+                list(context.live_state.pipeline_health.values()), size=_SLICE
             )
             if health.workspace == context.name
             and health.recipe_id is not None

@@ -166,7 +166,7 @@ class Progress:
         goes_on: dict[RunKey, tuple[float, int]] = {}
         due: list[tuple[datetime, RunKey]] = []
         others: list[RunKey] = []
-        async for key in in_slices(list(self._context.live_state.active)):
+        async for key in in_slices(list(self._context.live_state.active)):  # 2,000 run at once
             if key.workspace != self._context.name or key.kind is not RunKind.JOB_GROUP:
                 continue
             if key in self._tried_at:

@@ -28,7 +28,7 @@ _MOST_READS = 24
 # What was found gone is remembered while runs of it may still be seen for the first time.
 _GONE_KEPT = timedelta(days=30)
 _GONE_BOUND = 10_000
-NAMED_AT_ONCE = 50  # among namesakes, one takes up to 40 microseconds
+NAMED_AT_ONCE = 50  # of 10,000 pipelines; among namesakes, one takes up to 40 microseconds
 # A token of another person by mistake is noticed by then; one on purpose must not stay an alert.
 _OTHER_OWNER_SECONDS = 3_600.0
 

@@ -75,7 +75,7 @@ HOMES_OF_NAMES = {
 
 # In polling, each kind of run is a folder of its own, above what all of them share.
 KINDS_OF_RUNS = ("job_groups", "flow_runs", "plan_runs")
-SHARED_BY_KINDS = ("poll_loop", "lists", "details", "links", "ends", "run_observations")
+SHARED_BY_KINDS = ("poll_loop", "lists", "details", "links", "reasons", "run_observations")
 
 # Judged by what they are given: no I/O, no clock, no bus, no waiting. They import each other, and
 # of other rooms and libraries only what is named here.

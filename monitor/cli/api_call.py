@@ -35,8 +35,8 @@ from monitor.workspace.calling import Called, resolve
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.files import FileReceiver, Upload
 from monitor.workspace.priority import Priority
-from monitor.workspace.request_parts import EXECUTION_ID, STARTS_A_RUN
 from monitor.workspace.settings import WorkspaceSettings
+from monitor.workspace.transport import EXECUTION_ID, STARTS_A_RUN
 
 _LONGEST_LIST_PAGES = 4_000
 _ZIP = b"PK\x03\x04"

@@ -13,7 +13,6 @@ from monitor.polling.details.details import Details
 from monitor.polling.details.job_records import JobRecords
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.discovery.liveness import Liveness
-from monitor.polling.ends.reasons import Reasons
 from monitor.polling.flow_runs.flow_runs import FlowRuns
 from monitor.polling.history.history import History
 from monitor.polling.history.old_failures import OldFailures
@@ -26,11 +25,9 @@ from monitor.polling.inventory.recipe_list import RecipeList
 from monitor.polling.inventory.schedules import Schedules
 from monitor.polling.inventory.tokens import Tokens
 from monitor.polling.inventory.usage import Usage
-from monitor.polling.job_groups.changes import Changes
-from monitor.polling.job_groups.enrichment import Enrichment
-from monitor.polling.job_groups.job_groups import JobGroups
+from monitor.polling.job_groups.enrichment import Enrichment, RecipeNames
+from monitor.polling.job_groups.job_groups import Changes, JobGroups
 from monitor.polling.job_groups.progress import Progress, RecordedEnds
-from monitor.polling.job_groups.recipes import RecipeNames
 from monitor.polling.links.plan_children import PlanChildren
 from monitor.polling.links.plan_links import PlanLinks
 from monitor.polling.links.plans import Plans
@@ -38,10 +35,10 @@ from monitor.polling.lists.expected_rows import ExpectedRows
 from monitor.polling.lists.list_check import ListChecks
 from monitor.polling.lists.refetch_queue import RefetchQueue
 from monitor.polling.lists.token_owner import TokenOwner
-from monitor.polling.plan_runs.plan_runs import PlanRuns
-from monitor.polling.plan_runs.unlabelled_plan_runs import UnlabelledPlanRuns
+from monitor.polling.plan_runs.plan_runs import PlanRuns, UnlabelledPlanRuns
 from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import ChangeInterval, Poll
+from monitor.polling.reasons import Reasons
 from monitor.polling.reconciliation.by_id import ById
 from monitor.polling.reconciliation.reconciliation import Reconciliation
 from monitor.polling.settings import InventorySettings

@@ -39,10 +39,9 @@ from monitor.model.runs import RunKey, RunKind, RunState
 from monitor.model.waits import backoff_seconds
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.poll_list import build, declared_polls
-from monitor.polling.poll_loop.attempts import PollAttempts
 from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.recovery import Recovery
-from monitor.polling.runner import PollRunner
+from monitor.polling.poll_loop.runner import PollAttempts, PollRunner
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
@@ -85,7 +84,7 @@ class WorkspacePoller:
         self._runner = PollRunner(
             self._context,
             attempts=self._attempts,
-            capability_discovery=self._capability_discovery,
+            after_attempt=self._capability_discovery.switch_off_refused,
             random=random or SystemRandom(),
         )
         self._polls = build(self._context)

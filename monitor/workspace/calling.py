@@ -15,13 +15,12 @@ from monitor.model.errors import RequestRejectedError, UnreadableAnswerError
 from monitor.model.suggestions import did_you_mean
 from monitor.workspace.decoding import RowKind, Rows, decode_rows
 from monitor.workspace.files import FileReceiver, OnProgress
-from monitor.workspace.list_reads import ListReader
-from monitor.workspace.paging import PageLengths, RequestPage, is_end, read_pages
+from monitor.workspace.list_reads import ListReader, PageLengths, RequestPage, is_end, read_pages
 from monitor.workspace.payloads import Page
 from monitor.workspace.priority import Priority
-from monitor.workspace.request_parts import QueryValue
 from monitor.workspace.requester import Answer, Requester, reading
 from monitor.workspace.specification import operations_in
+from monitor.workspace.transport import QueryValue
 
 _LONGEST_NUMBER = 10
 

@@ -19,8 +19,8 @@ from monitor.model.errors import PayloadError
 from monitor.model.outside import LONGEST_ERROR, harmless
 from monitor.model.slices import in_slices
 from monitor.workspace import wire
+from monitor.workspace.answer_headers import is_believable
 from monitor.workspace.payloads import BadRow, RowHead
-from monitor.workspace.workspace_time import is_believable
 
 T = TypeVar("T")
 W = TypeVar("W")

@@ -22,8 +22,8 @@ from monitor.workspace.decoding import RowKind, text_of
 from monitor.workspace.list_reads import ListReader, listed
 from monitor.workspace.payloads import AccessTokenRow, Page, PersonRow
 from monitor.workspace.priority import Priority
-from monitor.workspace.request_parts import QueryValue
 from monitor.workspace.requester import Requester, decoded
+from monitor.workspace.transport import QueryValue
 
 _SUCCESS = "success"
 _WHOLE = "all"  # the part of a count that is the sum of the others

@@ -5,7 +5,7 @@ long time no more than ``requests_per_minute`` are sent. Callers go in order of 
 then first come. The last part of the bucket is kept for those who matter more: what can wait is
 sent only while the bucket is well filled.
 
-No class starves: each has a minimum share of the turns, see `fair_queueing`, and keeps no reserve
+No class starves: each has a minimum share of the turns, see `TurnShares`, and keeps no reserve
 when it takes one that it is owed.
 
 The workspace's headers can only lower this. The public quotas belong to single
@@ -16,7 +16,7 @@ that operation alone; a quota announced by any other answer binds everything.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -24,18 +24,18 @@ from monitor.model.clock import Clock
 from monitor.model.errors import BudgetExhaustedError, ThrottledError
 from monitor.model.live_state import BudgetStatus
 from monitor.model.waits import happens_within
+from monitor.workspace.answer_headers import LONG_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Quota
 from monitor.workspace.api_metrics import ApiMetrics
-from monitor.workspace.fair_queueing import TurnShares
 from monitor.workspace.priority import Priority
-from monitor.workspace.rate_limits import LONG_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Quota
 
+# The least share of the turns that each waiting class has; together they have half of all.
+SHARE = 0.5 / len(Priority)
 _BURST_MINUTES = 0.25
 # Callers wait in tasks of their own, so this many of one class mean that something runs away.
 _LONGEST_QUEUE = 1000
 _ROUNDING = 1e-9
 # How long a class is shown as starved after one of its requests found no room in time.
 _STARVED_SECONDS = 120.0
-
 # The share of the bucket that a class leaves to those before it.
 _RESERVED = {
     Priority.CHANGES: 0.0,
@@ -48,6 +48,34 @@ _RESERVED = {
     Priority.SCHEDULES: 0.45,
     Priority.INVENTORY: 0.5,
 }
+
+
+class TurnShares:
+    """Fair queueing among classes of requests, so that none starves.
+
+    Classes go in their order. With every turn that is taken, each class that waits is owed `SHARE`
+    of one; a class that is owed a whole turn takes it before the others. The turn after it goes by
+    the order again, so the first class never waits for more than one other. What a class is owed
+    stays when it gives up, for when it returns.
+    """
+
+    def __init__(self) -> None:
+        self._owed = dict.fromkeys(Priority, 0.0)  # turns
+        self._is_order_next = False  # the last turn was one that its class was owed
+
+    def owed(self, waiting: Collection[Priority]) -> Priority | None:
+        """Return the waiting class that is owed the next turn; None where the order decides."""
+        if self._is_order_next or not waiting:
+            return None
+        most = max(waiting, key=lambda priority: self._owed[priority])
+        return most if self._owed[most] >= 1.0 else None
+
+    def record(self, taken: Priority, waiting: Collection[Priority]) -> None:
+        """Count a turn. ``waiting`` are the classes that wanted it, with the one that took it."""
+        self._is_order_next = self.owed(waiting) is not None
+        for priority in waiting:
+            self._owed[priority] += SHARE
+        self._owed[taken] = max(0.0, self._owed[taken] - 1.0)
 
 
 class _Waiter:

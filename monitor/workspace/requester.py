@@ -29,6 +29,7 @@ from monitor.model.errors import (
 from monitor.model.live_state import BudgetStatus
 from monitor.model.secrets import Secret
 from monitor.workspace.access.access_tokens import AccessTokens, ConfiguredToken
+from monitor.workspace.answer_headers import WorkspaceTime, quotas_in, retry_after_in
 from monitor.workspace.api_metrics import ApiMetrics
 from monitor.workspace.decoding import RowKind
 from monitor.workspace.error_map import (
@@ -40,25 +41,21 @@ from monitor.workspace.error_map import (
 from monitor.workspace.files import BodyReceiver
 from monitor.workspace.foreign_answers import foreign_refusal, foreign_success, is_of_shape
 from monitor.workspace.priority import Priority
-from monitor.workspace.rate_limits import quotas_in, retry_after_in
 from monitor.workspace.request_budget import RequestBudget
-from monitor.workspace.request_parts import (
+from monitor.workspace.retry_policy import Failure, Retrying, RetryPolicy, RetryReason, Success
+from monitor.workspace.settings import WorkspaceSettings
+from monitor.workspace.transport import (
     EXECUTION_ID,
+    Exchange,
+    MaySend,
+    NotSentError,
     QueryValue,
+    SilenceListener,
+    Transport,
     flat_query,
     headers_of,
     path_of,
 )
-from monitor.workspace.retry_policy import Failure, Retrying, RetryPolicy, RetryReason, Success
-from monitor.workspace.settings import WorkspaceSettings
-from monitor.workspace.transport import (
-    Exchange,
-    MaySend,
-    NotSentError,
-    SilenceListener,
-    Transport,
-)
-from monitor.workspace.workspace_time import WorkspaceTime
 
 T = TypeVar("T")
 

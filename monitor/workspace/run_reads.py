@@ -26,8 +26,8 @@ from monitor.workspace.payloads import (
     RowHead,
 )
 from monitor.workspace.priority import Priority
-from monitor.workspace.request_parts import QueryValue
 from monitor.workspace.requester import Requester, decoded, reading
+from monitor.workspace.transport import QueryValue
 
 log = structlog.get_logger()
 

@@ -1,4 +1,4 @@
-"""One HTTP request to one workspace, within its limits. No retry, no budget, no judgement.
+"""One HTTP request to one workspace: its parts, and sending it within limits. No retry, no budget.
 
 Redirects are never followed: a token does not travel to where an answer points.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from types import MappingProxyType
@@ -20,10 +21,12 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from monitor import __version__
+from monitor.catalogue.operations import Operation
 from monitor.model.clock import Clock
 from monitor.model.errors import (
     ConfigurationError,
     LeaseUncertainError,
+    RequestRejectedError,
     UnreadableAnswerError,
     WorkspaceUnreachableError,
 )
@@ -31,13 +34,46 @@ from monitor.model.secrets import Secret
 from monitor.workspace.files import BodyReceiver, Upload
 from monitor.workspace.settings import WorkspaceSettings
 
+EXECUTION_ID = "x-execution-id"
+# The workspace starts each of these once for one execution id, and answers 304 from then on.
+STARTS_A_RUN = frozenset({"runJobGroup", "runFlow", "runPlan"})
 _CHUNK_BYTES = 64 * 1024
 # A file may take longer than an answer that is read whole; a stalled one still times out.
 _FILE_SECONDS = 3600.0
 _WITH_FILE = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
-_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 # A request that failed sooner may have met a restart; its retries show whether it did.
 _SILENT_SECONDS = 10.0
+_HEADERS = {"Accept": "application/json", "User-Agent": f"dataprep-monitor/{__version__}"}
+
+
+QueryValue = str | int | Sequence[str | int]
+
+
+def path_of(operation: Operation, values: Sequence[object]) -> str:
+    if any(str(value) in ("", ".", "..") for value in values):
+        # Such a segment would make another path of it.
+        raise RequestRejectedError("not an id", operation_id=operation.operation_id)
+    return operation.fill(*values)
+
+
+def headers_of(operation: Operation, given: Mapping[str, str]) -> Mapping[str, str]:
+    headers = dict(given)
+    if operation.operation_id in STARTS_A_RUN and EXECUTION_ID not in map(str.lower, given):
+        headers[EXECUTION_ID] = str(uuid.uuid4())
+    if operation.answers_file:
+        headers.setdefault("Accept", "*/*")
+    return headers
+
+
+def flat_query(query: Mapping[str, QueryValue]) -> list[tuple[str, str]]:
+    return [
+        (name, str(single))
+        for name, value in query.items()
+        for single in ([value] if isinstance(value, str | int) else value)
+    ]
+
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 # True while requests may be sent; asked before the first byte of each, and of its body.
 MaySend = Callable[[], bool]
@@ -64,9 +100,6 @@ def _base_url(settings: WorkspaceSettings) -> URL:
         return URL(settings.url.rstrip("/").removesuffix("/v4"))
     except ValueError as exc:
         raise ConfigurationError(f"workspace {settings.name}: url is not a URL: {exc}") from exc
-
-
-_HEADERS = {"Accept": "application/json", "User-Agent": f"dataprep-monitor/{__version__}"}
 
 
 def authorization(token: Secret, *, workspace: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 from monitor.catalogue.capabilities import NEEDS, Capability, capabilities_of, without
 from monitor.catalogue.operations import Edition, find, operation, operations
 from monitor.catalogue.uses import USES, use_of
-from monitor.workspace.request_parts import STARTS_A_RUN
+from monitor.workspace.transport import STARTS_A_RUN
 
 PER_RESOURCE = {
     "ApiAccessToken": 4,

@@ -23,7 +23,7 @@ from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import Status
 from monitor.outputs.metrics.daemon_metrics import DaemonMetrics, ShardMetrics
 from monitor.outputs.metrics.settings import MetricsSettings
-from monitor.polling.poll_loop.attempts import PollMetrics
+from monitor.polling.poll_loop.runner import PollMetrics
 from monitor.tracking.live_state import LiveState
 from monitor.workspace.api_metrics import ApiMetrics
 from tests.clocks import ManualClock

@@ -13,11 +13,7 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import BudgetExhaustedError, MonitorError, NotAvailableError
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
-from monitor.polling.poll_loop.poll import (
-    wait_after_links,
-    wait_after_reads,
-    wait_between_lists,
-)
+from monitor.polling.poll_loop.poll import wait_after_links, wait_after_reads, wait_between_lists
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from monitor.workspace.api_metrics import ApiMetrics
 from monitor.workspace.priority import Priority

@@ -19,7 +19,7 @@ from monitor.model.live_state import Reachability
 from monitor.model.runs import RunKind
 from monitor.model.secrets import Secret
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
-from monitor.polling.poll_loop.attempts import PollAttempts
+from monitor.polling.poll_loop.runner import PollAttempts
 from monitor.polling.settings import PollSettings
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings

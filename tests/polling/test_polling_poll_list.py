@@ -7,8 +7,8 @@ from structlog.testing import capture_logs
 from monitor.model.errors import TryLaterError
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.poll_list import declared_polls
-from monitor.polling.poll_loop.attempts import PollAttempts
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
+from monitor.polling.poll_loop.runner import PollAttempts
 from tests.polling.conftest import Scene
 
 

@@ -9,8 +9,8 @@ from monitor.catalogue.operations import Edition
 from monitor.model.live_state import Reachability, WorkspaceStatus
 from monitor.model.runs import RunKind
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
-from monitor.polling.poll_loop.attempts import PollAttempts
 from monitor.polling.poll_loop.poll import Poll
+from monitor.polling.poll_loop.runner import PollAttempts
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene
 from tests.polling.tiny_workspace import TinyWorkspace

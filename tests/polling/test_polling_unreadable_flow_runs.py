@@ -9,8 +9,8 @@ import pytest
 from monitor.model.events import RunEvent
 from monitor.model.runs import RunKind, Source, Status
 from monitor.polling.flow_runs.tracked_flow_runs import Urgency
-from monitor.polling.poll_loop.attempts import PollAttempts
 from monitor.polling.poll_loop.poll import WhenDue
+from monitor.polling.poll_loop.runner import PollAttempts
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene
 from tests.polling.tiny_workspace import FORBIDDEN, NO_OBJECT, TinyWorkspace

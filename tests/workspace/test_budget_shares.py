@@ -13,9 +13,8 @@ from prometheus_client import CollectorRegistry
 
 from monitor.model.errors import BudgetExhaustedError
 from monitor.workspace.api_metrics import ApiMetrics
-from monitor.workspace.fair_queueing import SHARE, TurnShares
 from monitor.workspace.priority import Priority
-from monitor.workspace.request_budget import RequestBudget
+from monitor.workspace.request_budget import SHARE, RequestBudget, TurnShares
 from tests.clocks import ManualClock
 
 OPERATION = "listJobLibrary"

@@ -8,9 +8,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from monitor.model.errors import BudgetExhaustedError
+from monitor.workspace.answer_headers import Quota, quotas_in
 from monitor.workspace.api_metrics import ApiMetrics
 from monitor.workspace.client import Priority
-from monitor.workspace.rate_limits import Quota, quotas_in
 from monitor.workspace.request_budget import RequestBudget
 from tests.clocks import ManualClock
 from tests.workspace.scripted import SkippingClock, answer, client_of, refusal, serving

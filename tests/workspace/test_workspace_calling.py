@@ -24,7 +24,7 @@ from monitor.workspace import calling
 from monitor.workspace.calling import resolve
 from monitor.workspace.client import Priority
 from monitor.workspace.decoding import Rows, decode_rows
-from monitor.workspace.paging import read_pages
+from monitor.workspace.list_reads import read_pages
 from tests.clocks import ManualClock
 from tests.workspace.scripted import answer, client_of, refusal, serving
 

@@ -14,11 +14,16 @@ from hypothesis import strategies as st
 from monitor.model.errors import PayloadError, WorkspaceError
 from monitor.model.secrets import Secret
 from monitor.workspace import row_kinds
+from monitor.workspace.answer_headers import (
+    LONGEST_PAUSE_SECONDS,
+    WorkspaceTime,
+    parse_http_date,
+    quotas_in,
+    retry_after_in,
+)
 from monitor.workspace.decoding import decode_text
 from monitor.workspace.priority import Priority
-from monitor.workspace.rate_limits import LONGEST_PAUSE_SECONDS, quotas_in, retry_after_in
 from monitor.workspace.specification import operations_in
-from monitor.workspace.workspace_time import WorkspaceTime, parse_http_date
 from tests.clocks import ManualClock
 from tests.workspace.scripted import SkippingClock, answer, client_of, serving
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from monitor.model.errors import RequestRejectedError, UnreadableAnswerError
 from monitor.workspace.client import Priority, WorkspaceClient
 from monitor.workspace.decoding import Rows
-from monitor.workspace.paging import read_pages
+from monitor.workspace.list_reads import read_pages
 from tests.workspace.scripted import answer, client_of, refusal, serving
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
+from monitor.workspace.answer_headers import Quota
 from monitor.workspace.api_metrics import ApiMetrics
 from monitor.workspace.priority import Priority
-from monitor.workspace.rate_limits import Quota
 from monitor.workspace.request_budget import RequestBudget
 from tests.clocks import ManualClock
 

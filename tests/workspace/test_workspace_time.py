@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.workspace.answer_headers import ClockSet, WorkspaceTime, parse_http_date
 from monitor.workspace.client import Priority
-from monitor.workspace.workspace_time import ClockSet, WorkspaceTime, parse_http_date
 from tests.clocks import ManualClock
 from tests.workspace.scripted import SkippingClock, answer, client_of, serving
 

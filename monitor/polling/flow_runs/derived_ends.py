@@ -18,9 +18,9 @@ from operator import itemgetter
 
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState, Status, Trigger
-from monitor.polling.ends.failed_parts import hidden_failures
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.context import PollContext
+from monitor.polling.reasons import hidden_failures
 
 _REMEMBERED_RUNS = 3  # of each flow and trigger
 _REMEMBERED_FLOWS = 10_000

@@ -14,7 +14,7 @@ from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKind, Source
 from monitor.model.waits import WakeSignal
 from monitor.polling.flow_runs.flow_runs import FlowRuns
-from monitor.polling.job_groups.changes import Changes
+from monitor.polling.job_groups.job_groups import Changes
 from monitor.polling.lists.change_list import ChangeList
 from monitor.polling.plan_runs.plan_runs import PlanRuns
 from monitor.polling.poll_loop.context import PollContext

@@ -16,12 +16,12 @@ from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState, Status
 from monitor.polling.details.detail_queue import final
 from monitor.polling.details.job_records import JobRecords, ReadRecords
-from monitor.polling.ends.reasons import Reasons
 from monitor.polling.links.plan_children import PlanChildren
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Interval, Poll
 from monitor.polling.poll_loop.reads import is_about_the_object
+from monitor.polling.reasons import Reasons
 from monitor.polling.run_observations import job_summary, known_end, with_jobs
 from monitor.workspace.priority import Priority
 

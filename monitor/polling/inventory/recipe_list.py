@@ -11,7 +11,7 @@ from monitor.model.errors import (
     RequestRejectedError,
 )
 from monitor.model.slices import in_slices
-from monitor.polling.job_groups.recipes import RecipeNames
+from monitor.polling.job_groups.enrichment import RecipeNames
 from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Poll, every
 from monitor.workspace.priority import Priority

@@ -1,23 +1,28 @@
-"""Handles every job-group row: filters, enriches and observes it, and queues what follows."""
+"""Job groups: polls those that were written since, and handles every row of one.
+
+A row is filtered, enriched and observed, and what follows from it is queued.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
 
 import structlog
 
-from monitor.model.errors import MonitorError
+from monitor.catalogue.capabilities import Capability
+from monitor.model.errors import MonitorError, TryLaterError
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Pipeline, RunKind, RunState, Source, Status, status_of
 from monitor.polling.details.details import Details
-from monitor.polling.job_groups.enrichment import Enrichment
-from monitor.polling.job_groups.recipes import RecipeNames
+from monitor.polling.job_groups.enrichment import Enrichment, RecipeNames
 from monitor.polling.links.plan_children import PlanChildren
 from monitor.polling.links.plan_links import PlanLinks
+from monitor.polling.lists.change_list import ChangeList
 from monitor.polling.lists.expected_rows import ExpectedRows
 from monitor.polling.lists.refetch_queue import RefetchQueue
 from monitor.polling.poll_loop.context import PollContext
+from monitor.polling.poll_loop.poll import ChangeInterval, Interval, Poll
 from monitor.polling.poll_loop.reads import for_each
 from monitor.polling.run_observations import (
     Observed,
@@ -33,6 +38,8 @@ log = structlog.get_logger()
 _KIND = RunKind.JOB_GROUP
 _READS_AT_ONCE = 4
 _PIECE = 50  # observations; each takes about 50 microseconds, and callbacks wait for the commit
+CHANGES = "changes"
+
 
 # Learns about the flow runs of observed job groups, which have been committed.
 NoticeJobGroups = Callable[[Sequence[Observed]], Awaitable[None]]
@@ -284,3 +291,90 @@ class JobGroups:
             page_url=context.page_url,
             flow=self._recipes.flow_of(row),
         )
+
+
+# Confirms flow runs by a whole list of changes; takes when it was requested, our time and theirs.
+ConfirmFlowRuns = Callable[[datetime, datetime], None]
+
+
+class Changes:
+    """Polls the job groups that were written since the watermark less the overlap."""
+
+    def __init__(
+        self,
+        context: PollContext,
+        *,
+        job_groups: JobGroups,
+        confirm_flow_runs: ConfirmFlowRuns,
+        written: ExpectedRows,
+        refetch_queue: RefetchQueue,
+    ) -> None:
+        self._context = context
+        self._job_groups = job_groups
+        self._confirm_flow_runs = confirm_flow_runs
+        self._written = written
+        self.list: ChangeList[JobGroupRow] = ChangeList(
+            context, CHANGES, RunKind.JOB_GROUP, written=written, refetch_queue=refetch_queue
+        )
+        self.watermark = self.list.watermark
+
+    def declared(self, change_interval: ChangeInterval) -> tuple[Poll, ...]:
+        return (
+            Poll(
+                name=CHANGES,
+                priority=Priority.CHANGES,
+                timing=Interval(seconds=change_interval.seconds, wake=change_interval.job_groups),
+                run=self.poll,
+                run_woken=self.poll_newest,
+                needs=Capability.LIST_CHANGES,
+                forget=self._written.check.forget,
+            ),
+        )
+
+    async def poll(self) -> None:
+        """Handle every page; the watermark moves when all of them are committed, not before.
+
+        Raises:
+            TryLaterError: some rows could not be handled yet, or the list lacks some that must be
+                in it; all others are handled.
+        """
+        asked, theirs = self._context.clock.monotonic(), self._context.workspace_now()
+        _require(await self.list.read(self._request, self._job_groups.handle_page, self._read))
+        asked_at = self._context.our_time(asked)
+        self._context.live_state.confirm(
+            self._context.name, RunKind.JOB_GROUP, asked_at, complete_at=theirs
+        )
+        self._confirm_flow_runs(asked_at, theirs)
+
+    async def poll_newest(self) -> None:
+        """Handle what was written since the newest change known: the news of a callback.
+
+        It shows nothing of what may appear later, so nothing counts as confirmed by it.
+
+        Raises:
+            TryLaterError: as `poll`.
+        """
+        _require(
+            await self.list.read_newest(self._request, self._job_groups.handle_page, self._read)
+        )
+
+    def _request(self, since: datetime) -> AsyncIterator[Page[JobGroupRow]]:
+        return self._context.client.runs.job_library(
+            updated_since=since,
+            is_known=self._job_groups.is_known,
+            newest_first=self.list.is_first,
+            priority=Priority.CHANGES,
+        )
+
+    async def _read(self, job_group_id: str) -> None:
+        """Read one job group that the list lacks, and observe it."""
+        requested_at = self._context.workspace_now()
+        row = await self._context.client.runs.job_group(
+            job_group_id, with_flow=True, priority=Priority.CHANGES
+        )
+        await self._job_groups.handle_read(row, Source.POLL, requested_at)
+
+
+def _require(is_complete: bool) -> None:  # noqa: FBT001 - what a list of changes returns
+    if not is_complete:
+        raise TryLaterError("some job groups could not be read by their ids yet")

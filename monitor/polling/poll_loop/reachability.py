@@ -24,7 +24,7 @@ from monitor.model.runs import RunKind
 from monitor.model.waits import WakeSignal
 from monitor.polling.poll_loop.context import PollContext
 from monitor.tracking.live_state import RECOVERY
-from monitor.workspace.rate_limits import LONG_PAUSE_SECONDS
+from monitor.workspace.answer_headers import LONG_PAUSE_SECONDS
 
 log = structlog.get_logger()
 

@@ -18,9 +18,9 @@ from monitor.model.errors import (
     ThrottledError,
 )
 from monitor.model.waits import backoff_seconds
-from monitor.polling.poll_loop.attempts import PollAttempts
 from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.reads import read_a_little
+from monitor.polling.poll_loop.runner import PollAttempts
 from monitor.tracking.live_state import RECOVERY
 
 _FIRST_SECONDS = 1.0

@@ -19,7 +19,7 @@ from monitor import __version__
 from monitor.model.errors import LeaseUncertainError
 from monitor.model.outside import harmless
 from monitor.model.secrets import Secret
-from monitor.workspace.rate_limits import retry_after_in
+from monitor.workspace.answer_headers import retry_after_in
 from monitor.workspace.settings import OauthSettings, WorkspaceSettings
 from monitor.workspace.transport import MaySend, lease_gate, tls_of
 

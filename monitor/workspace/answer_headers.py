@@ -1,13 +1,16 @@
-"""The workspace's clock, read off its ``Date`` headers and carried on our monotonic clock.
+"""Headers of answers: the workspace's clock, its rate limits, and the waits that it asks for.
 
-A ``Date`` has a resolution of one second and is written somewhere between our sending and our
-receiving, so one answer only bounds the difference between the two clocks. Several answers
-narrow the bounds. One that contradicts them may come from a proxy or from a server that is wrong
-for a moment: only when several have agreed for a minute was the workspace's clock set.
+The clock is read off ``Date`` headers and carried on our monotonic clock. A ``Date`` has a
+resolution of one second and is written somewhere between our sending and our receiving, so one
+answer only bounds the difference between the two clocks. Several answers narrow the bounds. One
+that contradicts them may come from a proxy or from a server that is wrong for a moment: only when
+several have agreed for a minute was the workspace's clock set.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
@@ -21,6 +24,15 @@ _RESOLUTION_SECONDS = 1.0
 # Longer than one round of polls: so many answers must agree, over so long, that a clock was set.
 _AGREEING_ANSWERS = 3
 _AGREEING_SECONDS = 60.0
+SCOPES = ("user", "workspace")
+# A longer wait than this is not believed: one odd header must not stop all polls for a day.
+LONGEST_PAUSE_SECONDS = 3600.0
+# Quotas count by the minute: in a longer pause the workspace is as good as away.
+LONG_PAUSE_SECONDS = 60.0
+# Seconds since 1970 stay below this until the year 5138; milliseconds passed it in 1973.
+_LEAST_MILLISECONDS = 1e11
+
+
 # At the edges of the calendar, where nothing can be added to a time or taken off it, stand the
 # words of other languages for "none".
 _FIRST_YEAR, _END_YEAR = 1970, 9000
@@ -145,3 +157,57 @@ class WorkspaceTime:
         mark = self._clock.monotonic()
         bounds, ours = self._known.at(mark), self._clock.now().timestamp() - mark
         return round(max(bounds.low - ours, 0.0) + min(bounds.high - ours, 0.0), 3)
+
+
+class Quota(Struct, frozen=True, kw_only=True):
+    """One window of one scope, as an answer announced it."""
+
+    scope: str
+    limit: int
+    remaining: int
+    reset_at: float  # workspace time, seconds since 1970
+
+
+def quotas_in(headers: Mapping[str, str]) -> tuple[Quota, ...]:
+    """Read ``x-rate-limit-{user,workspace}-{limit,remaining,reset}``; unreadable ones are left out.
+
+    ``reset`` is epoch milliseconds in every known example; seconds are understood too.
+    """
+    quotas = []
+    for scope in SCOPES:
+        limit, remaining, reset = (
+            _number(headers.get(f"x-rate-limit-{scope}-{part}"))
+            for part in ("limit", "remaining", "reset")
+        )
+        if limit is None or remaining is None or reset is None or limit < 1:
+            continue
+        reset_at = reset / 1000 if reset >= _LEAST_MILLISECONDS else reset
+        quotas.append(
+            Quota(scope=scope, limit=int(limit), remaining=int(remaining), reset_at=reset_at)
+        )
+    return tuple(quotas)
+
+
+def retry_after_in(headers: Mapping[str, str], *, now: datetime | None) -> float | None:
+    """Return the seconds that ``x-retry-after`` or ``Retry-After`` states, None without one.
+
+    ``now`` is the workspace's time, against which a ``Retry-After`` that is a date is read.
+    """
+    for name in ("x-retry-after", "Retry-After"):
+        text = headers.get(name)
+        seconds = _number(text)
+        if seconds is None and (at := parse_http_date(text)) is not None and now is not None:
+            seconds = max(0.0, (at - now).total_seconds())
+        if seconds is not None:
+            return min(seconds, LONGEST_PAUSE_SECONDS)
+    return None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text) if text is not None else None
+    except ValueError:
+        return None
+    if number is None or not math.isfinite(number) or number < 0:
+        return None
+    return number

@@ -1,8 +1,13 @@
-"""One attempt of one poll: timed, counted, shown and, when its outcome changes, logged."""
+"""Runs the declared polls: each again and again, or when something is due.
+
+An attempt is timed, counted, shown and, when its outcome changes, logged.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from random import Random
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -25,7 +30,9 @@ from monitor.model.errors import (
 from monitor.model.live_state import PollStatus
 from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.registries import made_once, process_registry
+from monitor.model.waits import WakeSignal, backoff_seconds
 from monitor.polling.poll_loop.context import PollContext
+from monitor.polling.poll_loop.poll import Interval, Poll, WhenDue, jittered
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
 
 log = structlog.get_logger()
@@ -33,6 +40,7 @@ log = structlog.get_logger()
 _BUCKETS_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 # A poll may take this much longer than its interval before it counts as late.
 _GRACE_SECONDS = 60.0
+_NOTHING_DUE_SECONDS = 3_600.0
 
 
 class PollMetrics:
@@ -187,3 +195,94 @@ class PollAttempts:
             log.info("poll recovered", **fields)
         elif outcome != PollOutcome.OK:
             log.warning("poll failed", **fields, outcome=outcome, reason=str(failure))
+
+
+class PollRunner:
+    """Starts polls and repeats each in its own time. A poll that fails never stops another."""
+
+    def __init__(
+        self,
+        context: PollContext,
+        *,
+        attempts: PollAttempts,
+        after_attempt: Callable[[], Awaitable[None]],
+        random: Random,
+    ) -> None:
+        self._context = context
+        self._attempts = attempts
+        self._after_attempt = after_attempt
+        self._random = random
+
+    def start(self, group: asyncio.TaskGroup, poll: Poll) -> None:
+        """Start the poll's task, named after workspace and poll, in the group."""
+        if not poll.is_on:
+            # It may have been on before the settings changed.
+            _forget(poll)
+            return
+        if isinstance(poll.timing, Interval):
+            loop = self._repeat(poll, poll.timing)
+        else:
+            loop = self._run_when_due(poll, poll.timing)
+        group.create_task(loop, name=f"{self._context.name}: {poll.name}")
+
+    async def _repeat(self, poll: Poll, timing: Interval) -> None:
+        settings, clock = self._context.settings, self._context.clock
+        wake = timing.wake or WakeSignal(clock)
+        await clock.sleep(self.jittered(timing.first_after_seconds))
+        is_due, due_at = True, 0.0  # monotonic: when `run` itself is to run
+        while True:
+            await self._context.until_answering()
+            failure: MonitorError | None = None
+            wait = settings.reconcile_seconds
+            if poll.needs is None or self._context.can(poll.needs):
+                again_seconds = timing.seconds() if timing.is_expected else None
+                is_due = is_due or poll.run_woken is None
+                run = poll.run_woken if poll.run_woken is not None and not is_due else poll.run
+                failure = await self._attempts.attempt(poll.name, run, again_seconds=again_seconds)
+                wait = self._wait_after(poll.name, timing.seconds(), failure)
+                await self._after_attempt()
+            else:
+                _forget(poll)
+            next_at = clock.monotonic() + self.jittered(wait)
+            # Waking it must not put off what only `run` itself shows.
+            due_at = next_at if is_due else min(due_at, next_at)
+            # However often it is woken, it runs at most once in this time.
+            await clock.sleep(min(settings.wake_gap_seconds, due_at - clock.monotonic()))
+            is_woken = await wake.wait(due_at - clock.monotonic())
+            is_due = failure is not None or not is_woken or clock.monotonic() >= due_at
+
+    async def _run_when_due(self, poll: Poll, timing: WhenDue) -> None:
+        settings, clock = self._context.settings, self._context.clock
+        while True:
+            wait = timing.seconds_until_due()
+            if wait is not None and wait <= 0:
+                await self._context.until_answering()
+                await self._attempts.attempt(poll.name, poll.run, again_seconds=None)
+                await self._after_attempt()
+                await clock.sleep(settings.wake_gap_seconds)
+            else:
+                await timing.wake.wait(_NOTHING_DUE_SECONDS if wait is None else wait)
+
+    def _wait_after(self, name: str, seconds: float, failure: MonitorError | None) -> float:
+        if failure is None:
+            return seconds
+        settings = self._context.settings
+        growing = backoff_seconds(
+            self._attempts.failures(name),
+            base_seconds=settings.idle_seconds,
+            cap_seconds=settings.reconcile_seconds,
+        )
+        if isinstance(failure, TryLaterError) or self._context.is_cut_off():
+            # A slow poll need not wait its whole interval for what may be over soon.
+            return min(seconds, growing)
+        # It will hardly pass by itself, so it is retried less and less often.
+        return max(seconds, growing)
+
+    def jittered(self, seconds: float) -> float:
+        """Return ``seconds``, spread so that many monitors do not poll in step."""
+        return jittered(seconds, share=self._context.settings.jitter_share, random=self._random)
+
+
+def _forget(poll: Poll) -> None:
+    if poll.forget is not None:
+        poll.forget()

@@ -1,1 +1,0 @@
-"""Reasons and times of the ends of flow runs and plan runs, from their parts."""

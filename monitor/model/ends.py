@@ -64,12 +64,14 @@ def run_end(run: RunState) -> RunEnd | None:
     if finished_at is None:
         earliest = min(run.unfinished_at or run.started_at or run.created_at or latest, latest)
     is_reported = run.finished_at is not None and "finished_at" not in run.approximate
+    # A time that is not believed settles nothing: such a success hides no failure for good.
+    is_settled = finished_at is run.finished_at and (is_reported or run.detailed)
     return RunEnd(
         run_id=run.key.id,
         status=run.status,
         earliest=earliest,
         latest=latest,
-        may_improve=not (is_reported or run.detailed),
+        may_improve=not is_settled,
         began_at=run.started_at or run.created_at,
         duration_seconds=run.duration_seconds if finished_at is not None else None,
         flow_run=run.parents.flow_run,

@@ -150,3 +150,24 @@ def test_a_failure_before_its_own_start_is_no_old_failure() -> None:
     assert bounded is not None
     assert (bounded.earliest, bounded.latest) == (at(40), at(50))
     assert open_failures((SUCCESS, bounded)) == (bounded,)
+
+
+@pytest.mark.parametrize("is_detailed", [False, True])
+def test_a_success_before_its_own_start_hides_no_later_failure(*, is_detailed: bool) -> None:
+    """No better time will come, and yet it clears nothing that ended while it may have run."""
+    run = RunState(
+        key=RunKey("acme", RunKind.PLAN_RUN, "2"),
+        status=Status.SUCCEEDED,
+        started_at=at(3),
+        finished_at=at(1),
+        finished_by=EndBasis.REPORTED,
+        unfinished_at=at(5),
+        end_seen_at=at(50),
+        implausible=(Implausible.ENDS_BEFORE_START,),
+        detailed=is_detailed,
+        confirmed_at=at(50),
+        confirmed_by=Source.POLL,
+    )
+    bounded = run_end(run)
+    assert bounded is not None
+    assert open_failures((FAILURE, bounded)) == (FAILURE,)

@@ -55,8 +55,8 @@ def _unreachable_again(world: World, received: Received, played: Played) -> Iter
     ]
     active = active_spans(sorted(words, key=lambda word: word.at), played.until)
     for part in blindnesses(world):
-        if part.reported_within is None:
-            continue  # what shows it is chance, and may be over
+        if part.reported_within is None or UNREACHABLE not in part.rules:
+            continue  # what shows it is chance, and may be over; or another rule reports it
         inside = [
             span
             for span in active

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from tests.worlds.findings import Kind
-from tests.worlds.impairments import ClockSet, ListName, Refusal, Span, Withdrawal
+from tests.worlds.impairments import ClockSet, Hiding, ListName, Refusal, Span, Withdrawal
 from tests.worlds.play import Played
 from tests.worlds.received import Arrival, Received
 from tests.worlds.run_judge import lost_findings
@@ -121,6 +121,17 @@ def test_an_unreachable_workspace_that_recovers_too_early_is_found() -> None:
     fired = _alert(150, "fired", rule)
     assert _kinds([fired, _alert(320, "resolved", rule)], _REFUSED) == []
     assert _kinds([fired, _alert(200, "resolved", rule)], _REFUSED) == [Kind.FIRED_AGAIN]
+
+
+def test_a_workspace_that_recovers_while_a_flow_is_hidden_is_not_found() -> None:
+    """A flow that the token may not read has an alert of its own rule."""
+    hidden = msgspec.structs.replace(
+        _WORLD,
+        flows=(Pipeline(id=_FLOW, name="Flow"), Pipeline(id=2, name="Other")),
+        hidings=(Hiding(span=Span(100, 300), flows=frozenset({2}), refusal=Refusal.FORBIDDEN),),
+    )
+    rule = "workspace_unreachable"
+    assert _kinds([_alert(150, "fired", rule), _alert(200, "resolved", rule)], hidden) == []
 
 
 def test_a_state_that_is_unknown_without_a_cause_is_found() -> None:

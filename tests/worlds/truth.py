@@ -181,7 +181,7 @@ class _Ends:
         known_at = max(callback.at, group.shown_from)
         # A callback that comes as late as the end itself may be overtaken by it.
         is_early = due(known_at, REPORT_SECONDS, self._blind_of(group.flow)) < truth.known_at
-        reads = self._between_reads(callback.at, REPORT_SECONDS, group.flow)
+        reads = self._between_reads(callback.at, REPORT_SECONDS, self._blind_of(group.flow))
         return TrueEnd(
             subject=truth.subject,
             part=truth.part,
@@ -204,16 +204,17 @@ class _Ends:
             # The end of its last job record, which a clock set back meanwhile leaves behind others.
             return at, max(at, self._world.stamped(group.middle))
         earliest, latest = self._between_reads(
-            group.end_shown_from, group_allowance(group), group.flow
+            group.end_shown_from, group_allowance(group), self._blind_of(group.flow)
         )
         return min(at, group.ended, earliest), latest
 
-    def _between_reads(self, at: float, allowance: float, flow: int) -> tuple[float, float]:
+    def _between_reads(
+        self, at: float, allowance: float, blind: Sequence[Span]
+    ) -> tuple[float, float]:
         """Return when an end that a read shows first may have been, by the workspace's clock.
 
         That clock may have been set in between.
         """
-        blind = self._blind_of(flow)
         earliest, latest = last_unfinished_read(at, blind), due(at, allowance, blind)
         stamped = self._world.stamped
         return min(earliest, stamped(earliest)), max(latest, stamped(latest))
@@ -244,7 +245,9 @@ class _Ends:
             for callback in self._failures_called_back(group, until=over_at):
                 part = self._failed_part(whole, group)
                 is_true = group.end is End.FAILED
-                earliest, latest = self._between_reads(callback.at, REPORT_SECONDS, run.flow)
+                earliest, latest = self._between_reads(
+                    callback.at, REPORT_SECONDS, self._blind_of(run.flow)
+                )
                 parts.append(
                     replace(
                         part,
@@ -318,12 +321,16 @@ class _Ends:
         )
         if run.end_shown_from - run.ended > BEHIND_OVERLAP_SECONDS:
             allowance = max(allowance, RECONCILE_SECONDS)
+        earliest = latest = at
+        if at < self._world.stamped(run.created):  # no end that can be true
+            reads = self._between_reads(run.end_shown_from, allowance, self._blind)
+            earliest, latest = min(at, run.ended, reads[0]), reads[1]
         return TrueEnd(
             subject=Subject(RunKind.PLAN_RUN, run.plan),
             run=(RunKind.PLAN_RUN, run.id),
             end=run.end,
-            earliest=at,
-            latest=at,
+            earliest=earliest,
+            latest=latest,
             known_at=run.end_shown_from,
             due_at=due(run.end_shown_from, allowance, self._blind),
             carriers=frozenset(failed),

@@ -12,7 +12,7 @@ import pytest
 
 from tests.worlds.final_faces import FinalFaces, Sample
 from tests.worlds.findings import Kind
-from tests.worlds.impairments import ClockSet, Refusal, Span, Withdrawal
+from tests.worlds.impairments import Refusal, Span, Withdrawal
 from tests.worlds.judge import judge
 from tests.worlds.play import LASTING, Notifications, Played
 from tests.worlds.reason_judge import link_findings, reason_findings
@@ -315,32 +315,6 @@ def test_an_alert_has_the_error_of_a_run_that_it_is_about(
     world = msgspec.structs.replace(world, withdrawals=(refused,))
     found = reason_findings(world, ends, faces, until=_UNTIL)
     assert {finding.kind for finding in found} == kinds, "its job records need not be readable"
-
-
-def test_an_end_of_a_plan_run_before_its_start_lies_between_reads() -> None:
-    """A clock that is set back while a plan run goes on stamps no end that can be true."""
-    plan_run = PlanRun(
-        id=6,
-        plan=7,
-        snapshot=8,
-        flow_runs=(),
-        created=40,
-        started=40,
-        ended=60,
-        end=End.FAILED,
-        shown_from=40,
-        end_shown_from=60,
-        children_named_from={},
-    )
-    clock_set = ClockSet(at=50, seconds=-30)
-    world = msgspec.structs.replace(
-        _FAILING, job_groups=(), plan_runs=(plan_run,), workspace_clock_set=clock_set
-    )
-    (end,) = own_ends(world, [])
-    assert end.earliest <= 30
-    assert end.latest >= 60
-    (believed,) = own_ends(msgspec.structs.replace(world, workspace_clock_set=None), [])
-    assert (believed.earliest, believed.latest) == (60, 60)
 
 
 def test_a_missing_link_is_found() -> None:

@@ -15,9 +15,9 @@ def on_event(
 ) -> RuleAnswer[SubjectEnds]:
     if not event_input.is_own:
         return RuleAnswer(None, memory)
-    run, before = event_input.event.run, memory or SubjectEnds()
+    before = memory or SubjectEnds()
     after = with_end_of(event_input, before, bad=Status.CANCELED)
-    return answer(event_input, before, after, {"run": run.key.id}, bad=Status.CANCELED)
+    return answer(event_input, before, after, bad=Status.CANCELED)
 
 
 DEFINITION: RuleDefinition[SubjectEnds, None] = RuleDefinition(

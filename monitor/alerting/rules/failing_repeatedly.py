@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+import msgspec
 from msgspec import Struct
 
 from monitor.alerting.rules.contract import (
@@ -134,17 +135,18 @@ def _firing(event_input: EventInput, failures: RepeatedFailures) -> Firing:
     ends = newest_ends(failures.ends, part)
     failed = [end for end in ends if end.status is Status.FAILED]
     row = failing_parts(failures.ends).get(part, ())
+    run = msgspec.structs.replace(event_input.root_run, id=failed[-1].run_id)
     return Firing(
         since=min(failures.since.values()),
         as_of=ends[-1].at,
         evidence=tuple(end.event_id for end in failed if end.event_id),
-        run=event_input.root_run,
+        run=run,
         facts={
             "failures": len(row),
             "ends": len(ends),
             "ratio": _ratio(ends),
-            **error_facts(event_input.root_run, failures.ends.error),
-            "run": event_input.root_run.id,
+            **error_facts(run, failures.ends.error),
+            "run": run.id,
         },
     )
 

@@ -8,7 +8,7 @@ ends are observed, and however often a better time is, the same ends give the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import chain
 
@@ -130,10 +130,6 @@ def all_ends(ends: SubjectEnds) -> Iterable[RootRunEnd]:
     return chain.from_iterable(ends.parts.values())
 
 
-def _statuses(ends: Sequence[RootRunEnd]) -> list[Status]:
-    return [end.status for end in ends]
-
-
 def _known_end(ends: SubjectEnds, run_id: str) -> RootRunEnd | None:
     for end in all_ends(ends):
         if end.run_id == run_id:
@@ -145,7 +141,7 @@ def failing_parts(
     ends: SubjectEnds, *, bad: Status = Status.FAILED
 ) -> dict[str, tuple[RootRunEnd, ...]]:
     """Return the open failures of each part that fails, oldest first."""
-    failed = [part for part, known in ends.parts.items() if bad in _statuses(known)]
+    failed = [part for part, known in ends.parts.items() if any(end.status is bad for end in known)]
     if not failed:
         return {}
     found = {
@@ -176,11 +172,21 @@ def with_error(event_input: EventInput, ends: SubjectEnds) -> SubjectEnds:
         name = run.pipeline.name
     if error is None and name is None:
         return ends
+    if known is not None and known.run != root and _fails_after(ends, known.run, root):
+        return ends  # the reason of an older failure, read late
     if known is not None and known.run == root:
         # The root run repeats the reason of its part; what has a reason is not replaced by nothing.
         error, name = error or known.error, name or known.part
     newest = RunError(run=root, error=error, part=name)
     return ends if newest == known else SubjectEnds(parts=ends.parts, error=newest)
+
+
+def _fails_after(ends: SubjectEnds, run_id: str, other_id: str) -> bool:
+    """True where the first run failed, and ended after the other one."""
+    end, other = _known_end(ends, run_id), _known_end(ends, other_id)
+    if end is None or end.status is not Status.FAILED:
+        return False
+    return other is None or end.order > other.order
 
 
 def error_facts(run: RunKey, newest: RunError | None) -> Facts:
@@ -196,11 +202,11 @@ def answer(
     event_input: EventInput,
     before: SubjectEnds,
     after: SubjectEnds,
-    facts: Facts,
     *,
+    facts: Callable[[RunKey], Facts] = lambda _: {},
     bad: Status = Status.FAILED,
 ) -> RuleAnswer[SubjectEnds]:
-    """Return what the ends show, now that the event is among them."""
+    """Return what the ends show, now that the event is among them, with facts of what is shown."""
     event = event_input.event
     failing, failed = failing_parts(after, bad=bad), failing_parts(before, bad=bad)
     is_failure = event.type is STATUS_EVENTS[bad]
@@ -221,23 +227,29 @@ def _firing(
     event_input: EventInput,
     ends: SubjectEnds,
     failing: dict[str, tuple[RootRunEnd, ...]],
-    facts: Facts,
+    facts: Callable[[RunKey], Facts],
     bad: Status,
 ) -> Firing:
     event, root = event_input.event, event_input.root_run
-    evidence, run = event.id, root
-    if event.type is not STATUS_EVENTS[bad]:
-        # A better time or a correction shows that an earlier failure is open.
-        newest = max((end for part in failing.values() for end in part), key=lambda end: end.order)
-        evidence, run = newest.event_id, msgspec.structs.replace(root, id=newest.run_id)
+    # Also where an older failure is observed after it: what is shown is of one run.
+    newest = max((end for part in failing.values() for end in part), key=lambda end: end.order)
+    run = msgspec.structs.replace(root, id=newest.run_id)
+    # Otherwise a better time or a correction shows that an earlier failure is open.
+    evidence = event.id if event.type is STATUS_EVENTS[bad] else newest.event_id
     return Firing(
         since=failing_since(ends, failing),
         as_of=event_input.at,
         # What ended before we followed made no event that could be shown.
         evidence=(evidence,) if evidence and not event.run.historical else (),
         run=run,
-        facts=facts,
+        facts=_shown(event_input, run, facts),
     )
+
+
+def _shown(event_input: EventInput, run: RunKey, facts: Callable[[RunKey], Facts]) -> Facts:
+    """Return the facts of a root run; the event names what failed inside its own."""
+    is_own = run == event_input.root_run
+    return {**facts(run), "run": event_input.event.run.key.id if is_own else run.id}
 
 
 def _end_of(event_input: EventInput, known: RootRunEnd | None) -> RootRunEnd | None:
@@ -246,7 +258,7 @@ def _end_of(event_input: EventInput, known: RootRunEnd | None) -> RootRunEnd | N
     if end is None or (run.unconfirmed_end is not None and run.status is Status.SUCCEEDED):
         return None  # knowing the secret must not be enough to hide a failure
     is_failure = run.status is Status.FAILED
-    event_id = _event_id(event_input) if is_failure and not run.historical else ""
+    event_id = end_event_id(event_input.event.run) if is_failure and not run.historical else ""
     if event_input.is_own:
         return RootRunEnd(
             run_id=end.run_id,
@@ -287,15 +299,11 @@ def _with_inner(
         earliest=latest,
         latest=latest,
         may_improve=True,
-        event_id=known.event_id if known is not None else _event_id(event_input),
+        event_id=known.event_id if known is not None else end_event_id(event_input.event.run),
         inner=first,
         is_inner=True,
         cleared_at=known.cleared_at if known is not None else None,
     )
-
-
-def _event_id(event_input: EventInput) -> str:
-    return end_event_id(event_input.event.run)
 
 
 def _pruned(ends: Sequence[RootRunEnd], kept: int, earlier: int) -> tuple[RootRunEnd, ...]:
@@ -341,7 +349,11 @@ def _began(ends: SubjectEnds, part: str, failures: Sequence[RootRunEnd]) -> date
 
 
 def _over_when_seen(
-    event_input: EventInput, before: SubjectEnds, ends: SubjectEnds, facts: Facts, bad: Status
+    event_input: EventInput,
+    before: SubjectEnds,
+    ends: SubjectEnds,
+    facts: Callable[[RunKey], Facts],
+    bad: Status,
 ) -> OverWhenSeen | None:
     """Return a failure that was over before it was observed; None where its run ended well."""
     run_id = event_input.root_run.id
@@ -355,7 +367,7 @@ def _over_when_seen(
                 until=until.at,
                 evidence=() if event_input.event.run.historical else (event_input.event.id,),
                 run=event_input.root_run,
-                facts=facts,
+                facts=_shown(event_input, event_input.root_run, facts),
                 is_known=is_known,
             )
     return None

@@ -21,12 +21,13 @@ def on_event(
 ) -> RuleAnswer[SubjectEnds]:
     before = memory or SubjectEnds()
     after = with_error(event_input, with_end_of(event_input, before))
-    facts = {
-        **error_facts(event_input.root_run, after.error),
-        "run": event_input.event.run.key.id,
-        "failing": len(failing_parts(after)),
-    }
-    return answer(event_input, before, after, facts)
+    failing = len(failing_parts(after))
+    return answer(
+        event_input,
+        before,
+        after,
+        facts=lambda run: {**error_facts(run, after.error), "run": run.id, "failing": failing},
+    )
 
 
 DEFINITION: RuleDefinition[SubjectEnds, None] = RuleDefinition(

@@ -18,8 +18,8 @@ from msgspec import Struct
 from monitor.bus.contract import EventBus, StoredCallback
 from monitor.callbacks.bodies import ended, observations_of, run_of
 from monitor.callbacks.settings import CallbackSettings
-from monitor.callbacks.task_timers import TaskTimers
 from monitor.model.clock import Clock
+from monitor.model.due_queue import DueQueue
 from monitor.model.errors import BusUnavailableError, WorkspaceError
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKey
@@ -89,8 +89,9 @@ class InboxReader:
         self._arrived = asyncio.Event()
         self._read_until = 0
         self._waiting: dict[int, _Waiting] = {}
-        self._retries: TaskTimers[int] = TaskTimers()
-        self._asks: TaskTimers[int] = TaskTimers()
+        # By the ids of callbacks that wait; the store bounds them.
+        self._retries: DueQueue[int, None] = DueQueue(clock, bound=None)
+        self._asks: DueQueue[int, None] = DueQueue(clock, bound=None)
         # What one of the two tasks has processed the other must not revive.
         self._turn = asyncio.Lock()
 
@@ -131,9 +132,8 @@ class InboxReader:
             except BusUnavailableError as exc:
                 await self._wait_for_store(exc)
                 continue
-            now = self._clock.monotonic()
-            due = self._asks.next_at()
-            wait = _ASK_TICK_SECONDS if due is None else min(due - now, _ASK_TICK_SECONDS)
+            due = self._asks.seconds_until_due()
+            wait = _ASK_TICK_SECONDS if due is None else min(due, _ASK_TICK_SECONDS)
             await self._clock.sleep(max(wait, self._ask_gap_seconds))
 
     async def _wait_for_store(self, exc: BusUnavailableError) -> None:
@@ -232,18 +232,14 @@ class InboxReader:
         return True
 
     async def _take_due(self) -> None:
-        while due := self._retries.take(self._clock.monotonic(), limit=_BATCH):
+        while due := self._retries.due(_BATCH):
             await self._observe_again(due)
 
     async def ask_one(self) -> bool:
         """Read one run that is still unknown by its id; False where none is due."""
-        due = self._asks.take(self._clock.monotonic(), limit=1)
+        due = self._asks.due(1)
         for callback_id in due:
-            try:
-                await self._confirm_by_id(callback_id)
-            except BusUnavailableError:
-                self._asks.put(callback_id, self._clock.monotonic())
-                raise
+            await self._confirm_by_id(callback_id)
         return bool(due)
 
     async def _observe_again(self, callback_ids: Sequence[int]) -> None:
@@ -253,16 +249,11 @@ class InboxReader:
             for waiting_id in callback_ids
             if waiting_id in self._waiting
         ]
-        try:
-            prompt, later = await self._parted(waiting)
-            if prompt:
-                await self._observe_waiting(prompt, observations_of(prompt))
-            if later:
-                await self._observe_waiting(later, await self._completed(later), has_waited=True)
-        except BusUnavailableError:
-            for callback in waiting:
-                self._retries.put(callback.id, self._clock.monotonic())
-            raise
+        prompt, later = await self._parted(waiting)
+        if prompt:
+            await self._observe_waiting(prompt, observations_of(prompt))
+        if later:
+            await self._observe_waiting(later, await self._completed(later), has_waited=True)
 
     async def _observe_waiting(
         self,
@@ -311,17 +302,17 @@ class InboxReader:
     def _wait_for(self, callback: StoredCallback) -> None:
         now = self._clock.monotonic()
         waiting = self._waiting.setdefault(callback.id, _Waiting(callback=callback, since=now))
-        self._retries.put(
-            callback.id, now + _wait_seconds(waiting.attempts, _LONGEST_RETRY_WAIT_SECONDS)
-        )
+        wait = _wait_seconds(waiting.attempts, _LONGEST_RETRY_WAIT_SECONDS)
+        self._retries.put(callback.id, None)
+        self._retries.schedule(callback.id, after_seconds=wait)
         if waiting.attempts == 0:
-            self._asks.put(callback.id, now + _FIRST_WAIT_SECONDS)
+            self._asks.put(callback.id, None, after_seconds=_FIRST_WAIT_SECONDS)
         waiting.attempts += 1
 
     def _forget(self, callback_id: int) -> None:
         self._waiting.pop(callback_id, None)
-        self._retries.drop(callback_id)
-        self._asks.drop(callback_id)
+        self._retries.remove(callback_id)
+        self._asks.remove(callback_id)
 
     async def _confirm_by_id(self, callback_id: int) -> None:
         """Observe the run again; if it is still unknown, read it by its id."""
@@ -341,7 +332,7 @@ class InboxReader:
                 self._forget(callback_id)
                 return
         waiting.confirmations += 1
-        self._asks.put(callback_id, self._clock.monotonic() + wait)
+        self._asks.schedule(callback_id, after_seconds=wait)
 
     async def _exists(self, callback: StoredCallback) -> bool | None:
         try:
@@ -365,9 +356,8 @@ class InboxReader:
 
         A cancelled call leaves nothing behind.
         """
-        now = self._clock.monotonic()
-        due = self._retries.next_at()
-        wait = _TICK_SECONDS if due is None else min(max(due - now, 0.01), _TICK_SECONDS)
+        due = self._retries.seconds_until_due()
+        wait = _TICK_SECONDS if due is None else min(max(due, 0.01), _TICK_SECONDS)
         await happens_within(
             self._arrived.wait(),
             clock=self._clock,

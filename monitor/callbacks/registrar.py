@@ -21,8 +21,8 @@ from monitor.callbacks.own_tasks import OwnTask
 from monitor.callbacks.settings import CallbackSettings
 from monitor.callbacks.task_maintenance import TASKS_PER_FLOW, TaskMaintenance
 from monitor.callbacks.task_statuses import TaskStatuses, WebhookTaskStatus
-from monitor.callbacks.task_timers import TaskTimers
 from monitor.model.clock import Clock
+from monitor.model.due_queue import DueQueue
 from monitor.model.errors import (
     BusUnavailableError,
     ConfigurationError,
@@ -80,7 +80,7 @@ class Registrar:
         )
         self._reachability = ReachabilityTest(self._maintenance, clock=clock)
         self._configured = ConfiguredFlows(client.name, settings=settings, live_state=live_state)
-        self._timers: TaskTimers[str] = TaskTimers()
+        self._flows: DueQueue[str, None] = DueQueue(clock, bound=None)  # as configured, or ours
         self._statuses = TaskStatuses(client.name)
         self._failures: Counter[str] = Counter()
         self._pauses = 0
@@ -126,11 +126,10 @@ class Registrar:
                 self._log_unavailable(unavailable)
                 return _UNAVAILABLE_TICK_SECONDS
             await self._schedule_flows()
-            now = self._clock.monotonic()
-            due = self._timers.take(now, limit=1)
+            due = self._flows.due(1)
             if not due:
-                next_at = self._timers.next_at()
-                return _TICK_SECONDS if next_at is None else min(next_at - now, _TICK_SECONDS)
+                wait = self._flows.seconds_until_due()
+                return _TICK_SECONDS if wait is None else min(wait, _TICK_SECONDS)
             try:
                 has_only_verified = await self._work_on(due[0])
             except (TryLaterError, UnauthorizedError) as exc:
@@ -169,12 +168,12 @@ class Registrar:
             self._reachability.try_again()
             chosen = self._chosen(flow_id)
             for chosen_id in chosen:
-                self._timers.put(chosen_id, began)
+                self._flows.schedule(chosen_id)
         for chosen_id in chosen:
             if self._clock.monotonic() - began > _SYNC_SECONDS:
                 break
             async with self._working:
-                if chosen_id in self._timers:
+                if chosen_id in self._flows:
                     await self._work_on(chosen_id)
         return self.task_statuses()
 
@@ -206,15 +205,13 @@ class Registrar:
         """Set a timer for every flow without one: new flows, and those that lost their task."""
         configured, own = self._configured.by_id(), await self._maintenance.own()
         self._configured.warn_of_unmatched(configured)
-        now = self._clock.monotonic()
         async for flow_id in in_slices({**configured, **own}):
             if flow_id in self._removed:
                 continue
-            if flow_id not in self._timers:
-                self._timers.put(flow_id, now)
+            self._flows.put(flow_id, None)
             if flow_id not in configured and self._statuses.drop(flow_id):
                 # Not at its next verification, but now.
-                self._timers.put(flow_id, now)
+                self._flows.schedule(flow_id)
             if flow_id in configured and flow_id not in self._statuses:
                 task = own.get(flow_id)
                 is_made = task is not None and self._maintenance.is_current(task)
@@ -229,7 +226,7 @@ class Registrar:
         """Make, verify or remove the task of one flow; True where it was only verified."""
         own = await self._maintenance.own()
         flow, task = self._configured.get(flow_id), own.get(flow_id)
-        self._timers.put(flow_id, self._clock.monotonic() + self._retry_seconds(flow_id))
+        self._flows.schedule(flow_id, after_seconds=self._retry_seconds(flow_id))
         has_only_verified = False
         try:
             if flow is not None:
@@ -243,7 +240,7 @@ class Registrar:
             if self._answering.is_set():
                 self._failures[flow_id] += 1
             else:
-                self._timers.put(flow_id, self._clock.monotonic())  # whenever the outage ends
+                self._flows.schedule(flow_id)  # whenever the outage ends
             raise
         except WorkspaceError as exc:
             self._failures[flow_id] += 1
@@ -275,7 +272,7 @@ class Registrar:
         if made is None:
             reason = f"the flow is full: the product allows {TASKS_PER_FLOW} webhook tasks"
             self._statuses.record(flow, None, "over_limit", reason=reason)
-            self._timers.put(flow.id, self._clock.monotonic() + self._settings.verify_seconds)
+            self._flows.schedule(flow.id, after_seconds=self._settings.verify_seconds)
         else:
             self._record_success(flow, made)
         return False
@@ -296,11 +293,11 @@ class Registrar:
     def _record_success(self, flow: NamedPipeline, task: OwnTask) -> None:
         self._failures.pop(flow.id, None)
         self._statuses.record(flow, task, "registered")
-        self._timers.put(flow.id, self._clock.monotonic() + self._settings.verify_seconds)
+        self._flows.schedule(flow.id, after_seconds=self._settings.verify_seconds)
 
     def _mark_removed(self, flow_id: str) -> None:
         self._removed.add(flow_id)
-        self._timers.drop(flow_id)
+        self._flows.remove(flow_id)
         flow = self._configured.get(flow_id)
         if flow is not None:
             self._statuses.record(flow, None, "removed")
@@ -308,14 +305,14 @@ class Registrar:
             self._statuses.drop(flow_id)
 
     def _drop(self, flow_id: str) -> None:
-        self._timers.drop(flow_id)
+        self._flows.remove(flow_id)
         self._statuses.drop(flow_id)
         self._failures.pop(flow_id, None)
 
     def _chosen(self, flow_id: str | None) -> list[str]:
         if flow_id is None:
-            return self._timers.keys()
-        if flow_id not in self._timers:
+            return list(self._flows)
+        if flow_id not in self._flows:
             raise ConfigurationError(
                 f"flow {flow_id!r} is not among those to which "
                 f"workspaces.{self._workspace}.callbacks.flows gives a webhook task"

@@ -14,7 +14,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 NEVER = float("inf")
-_LEAST_ROOM = 64  # places of the heap, before those that were left are dropped
+_LEAST_ROOM = 64  # places of the heap, before those that keys have left are dropped
 
 
 @dataclass(slots=True)
@@ -48,7 +48,6 @@ class DueQueue(Generic[K, V]):
         self._cap_seconds = cap_seconds
         self.wake = wake or WakeSignal(clock)
         self._entries: dict[K, _Entry[V]] = {}
-        # Places that were left stay here until they come to the front, or are too many.
         self._heap: list[tuple[float, int, K]] = []
         self._places = 0
 
@@ -121,9 +120,6 @@ class DueQueue(Generic[K, V]):
         )
         self.schedule(key, after_seconds=min(wait, within_seconds))
 
-    def attempts(self, key: K) -> int:
-        return self._entries[key].attempts
-
     def forgive(self, key: K) -> None:
         """Let the attempts so far count no more."""
         self._entries[key].attempts = 0
@@ -134,9 +130,12 @@ class DueQueue(Generic[K, V]):
 
     def due(self, most: int | None = None) -> list[K]:
         """Return the keys that are due now, the longest due first. They stay in the queue."""
-        now = self._clock.monotonic()
-        due = sorted(place for place in self._heap if place[0] <= now and self._counts(place))
-        return [key for _, _, key in due[:most]]
+        places: list[tuple[float, int, K]] = []
+        while len(places) != most and self.seconds_until_due() == 0.0:
+            places.append(heapq.heappop(self._heap))
+        for place in places:
+            heapq.heappush(self._heap, place)
+        return [key for _, _, key in places]
 
     def seconds_until_due(self) -> float | None:
         """Return when `due` has a key to return; None where none is due at any time."""

@@ -107,7 +107,7 @@ class DueQueueAgainstAModel(RuleBasedStateMachine):
         assert list(self.queue) == list(self.model)
         assert self.queue.values() == [expected.value for expected in self.model.values()]
         for key, expected in self.model.items():
-            assert self.queue.attempts(key) == expected.attempts
+            assert self.queue[key] == expected.value
             assert self.queue.due_at(key) == expected.due_at
 
     @invariant()

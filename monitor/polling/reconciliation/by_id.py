@@ -57,12 +57,12 @@ class ById:
         self._checks = checks
         self.denied = DeniedRuns(context, checks=checks, flow_runs=flow_runs)
         follow = context.settings.follow
-        # Runs that were named and could not be read yet: always due, as the poll has its interval.
-        self._named: DueQueue[RunKey, None] = DueQueue(
+        # Runs that were named and could not be read yet, with the attempts; due at each poll.
+        self._named: DueQueue[RunKey, int] = DueQueue(
             context.clock, bound=max(_NAMED_AT_MOST, len(follow))
         )
         for text in follow:
-            self._named.put(followed_run(context.name, text), None)
+            self._named.put(followed_run(context.name, text), 0)
         self._given_up: BoundedMemory[RunKey, bool] = BoundedMemory(_NAMED_AT_MOST)
         self._failures: dict[RunKey, int] = {}  # of reads of active runs, in a row
 
@@ -97,15 +97,13 @@ class ById:
     async def track(self, key: RunKey) -> bool | None:
         """Read one run by its id, as `confirm`; where that fails it is read later."""
         answer = await self._confirm(key, Source.TRACK)
-        if answer is None:
-            self._named.put(key, None)
+        if answer is None and key not in self._named:
+            self._named.put(key, 0)
         return answer
 
     def untrack(self, key: RunKey) -> bool:
         """Name a run no more; True where it was named and not read yet."""
-        is_named = key in self._named
-        self._named.remove(key)
-        return is_named
+        return self._named.remove(key) is not None
 
     def gave_up(self, key: RunKey) -> bool:
         """True once where a named run was given up, as only it cannot be read."""
@@ -140,9 +138,8 @@ class ById:
             if not is_about_the_object(error):
                 raise
             if key in self._named:
-                if not self._context.is_unreachable():
-                    self._named.retry(key)
-                if self._named.attempts(key) < self._context.settings.attempts:
+                self._named.put(key, self._named[key] + (not self._context.is_unreachable()))
+                if self._named[key] < self._context.settings.attempts:
                     return error
                 log.warning("named run given up", run=str(key), reason=str(error))
                 self._given_up.put(key, value=True)

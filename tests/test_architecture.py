@@ -231,6 +231,15 @@ def test_the_guide_of_the_code_describes_every_room() -> None:
     assert sorted(described) == sorted(rooms)
 
 
+def test_the_guide_of_the_code_names_files_that_exist() -> None:
+    """The table of changes is short, and each place in it can be opened."""
+    table = (PACKAGE / "README.md").read_text().partition("## Where do I change")[2]
+    rows = re.findall(r"^\| (?!change|---)(.+)$", table.partition("\n## ")[0], re.MULTILINE)
+    places = re.findall(r"`((?:monitor|tests|deploy)/[\w/.]+)`", "\n".join(rows))
+    assert 10 < len(rows) <= 20
+    assert [place for place in places if not (PACKAGE.parent / place).exists()] == []
+
+
 def names_of_modules() -> dict[str, Path]:
     """Return every module by its dotted name; a folder's is that of its ``__init__``."""
     return {

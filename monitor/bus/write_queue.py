@@ -136,15 +136,13 @@ class WriteQueue:
                 self._expire(job)
 
     def finish(self) -> None:
-        """Answer the callers of the group, and begin the next."""
+        """Answer the callers of the group; what they add at once goes into the next."""
         for job in self.group:
             if not job.answer.done():
                 job.end()
         self.group = []
-        self._is_scheduled = False
-        self._schedule()
-        if not self._is_scheduled:
-            self._idle.set()
+        # After the callers, who were scheduled before: one that has more waits for no turn more.
+        self._loop.call_soon(self._start_group)
 
     def fail_all(self, error: Callable[[], Exception]) -> None:
         """Fail every caller, and withdraw what is not claimed."""
@@ -185,6 +183,10 @@ class WriteQueue:
         self._loop.call_soon(self._start_group)
 
     def _start_group(self) -> None:
+        if all(job.may_linger for job in self._queue):
+            self._is_scheduled = False
+            self._idle.set()
+            return
         self.group, self._queue = self._queue, []
         self._on_group(self.group)
 

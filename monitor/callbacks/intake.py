@@ -87,17 +87,22 @@ class CallbackIntake:
             return None
         if is_failure(observation) and self._follower.must_wait(observation, known.run):
             return None
-        answer: asyncio.Future[Received | None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Received | None] = loop.create_future()
         self._arrivals.append(_Arrival(callback, observation, answer))
         self._begin()
+        limit = loop.call_later(timeout_seconds, self._give_up, answer, timeout_seconds)
         try:
-            async with asyncio.timeout(timeout_seconds):
-                return await answer
-        except TimeoutError as exc:
-            # The sender repeats it: while the store hangs only requests in flight are held.
-            self._arrivals = [each for each in self._arrivals if each.answer is not answer]
-            late = f"the store was not free within {timeout_seconds:g} s"
-            raise BusUnavailableError(late) from exc
+            return await answer
+        finally:
+            limit.cancel()
+
+    def _give_up(self, answer: asyncio.Future[Received | None], after_seconds: float) -> None:
+        # The sender repeats it: while the store hangs only requests in flight are held.
+        self._arrivals = [arrival for arrival in self._arrivals if arrival.answer is not answer]
+        if not answer.done():
+            late = f"the store was not free within {after_seconds:g} s"
+            answer.set_exception(BusUnavailableError(late))
 
     def _begin(self) -> None:
         if not self._is_begun:

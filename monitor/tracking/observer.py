@@ -37,7 +37,7 @@ from monitor.tracking.clock_step import confirmed, dated
 from monitor.tracking.interning import InternedValues
 from monitor.tracking.live_state import LiveState, active_of
 from monitor.tracking.observation_counts import ObservationCounts
-from monitor.tracking.pipeline_health import PipelineHealthTracker, is_known_end
+from monitor.tracking.pipeline_health import ChangedHealth, PipelineHealthTracker, is_known_end
 from monitor.tracking.serial_work import SerialWork
 from monitor.tracking.settings import TrackingSettings
 from monitor.tracking.transitions import Boundary, RunTransition, advance
@@ -60,6 +60,7 @@ class _Advanced(Struct, kw_only=True):
 
     states: dict[RunKey, RunState]
     transitions: list[RunTransition]
+    health: ChangedHealth
 
 
 class Observer:
@@ -217,7 +218,7 @@ class Observer:
         """Apply observations in one commit with what the change has ``beside`` them."""
         known = await self.known({observation.key for observation in observations})
         advanced = self._advance(observations, known)
-        change = self._change(observations, advanced, known, beside)
+        change = self._change(observations, advanced, beside)
         answers = await self._commit(change) if change != Change() else ()
         self._learn(observations, advanced, known)
         self._count(observations, advanced.transitions)
@@ -290,31 +291,30 @@ class Observer:
         self, observations: Sequence[Observation], known: dict[RunKey, RunState]
     ) -> _Advanced:
         states, transitions = dict(known), list[RunTransition]()
-        now = self._clock.now()
+        now, workspace = self._clock.now(), observations[0].key.workspace
+        skew = self._workspace_clocks.skew_seconds(workspace)
+        boundary = Boundary(
+            followed_since=self._followed_since.get(workspace),
+            forgotten_before=self._horizon.forgotten_before(skew),
+            clock_skew_seconds=skew,
+            workspace_now=now + timedelta(seconds=skew or 0.0),
+            may_be_ahead=self._workspace_clocks.may_be_ahead(workspace),
+        )
         for observation in observations:
-            skew = self._workspace_clocks.skew_seconds(observation.key.workspace)
             transition = advance(
-                states.get(observation.key),
-                dated(observation, self._live_state, now),
-                Boundary(
-                    followed_since=self._followed_since.get(observation.key.workspace),
-                    forgotten_before=self._horizon.forgotten_before(skew),
-                    clock_skew_seconds=skew,
-                    workspace_now=now + timedelta(seconds=skew or 0.0),
-                    may_be_ahead=self._workspace_clocks.may_be_ahead(observation.key.workspace),
-                ),
+                states.get(observation.key), dated(observation, self._live_state, now), boundary
             )
             if transition.state is not None:
                 states[observation.key] = transition.state
             transitions.append(transition)
         self._workspace_clocks.learn(observations)
-        return _Advanced(states=states, transitions=transitions)
+        health = self.pipeline_health.changed(states.values(), known)
+        return _Advanced(states=states, transitions=transitions, health=health)
 
     def _change(
         self,
         observations: Sequence[Observation],
         advanced: _Advanced,
-        known: dict[RunKey, RunState],
         beside: Change,
     ) -> Change:
         pairs = list(zip(observations, advanced.transitions, strict=True))
@@ -327,7 +327,7 @@ class Observer:
             events=tuple(event for _, transition in pairs for event in transition.events),
             state_entries=(
                 *beside.state_entries,
-                *self.pipeline_health.state_entries(runs, known),
+                *self.pipeline_health.state_entries(advanced.health),
             ),
             processed=tuple(
                 observation.inbox_id
@@ -355,7 +355,7 @@ class Observer:
         known: dict[RunKey, RunState],
     ) -> None:
         """Overwrite what is known, now that it is durable."""
-        self.pipeline_health.learn(advanced.states.values(), known)
+        self.pipeline_health.overwrite(advanced.health)
         for observation in observations:
             # Only what is observed now: a stored run may remember an old name.
             if observation.key in advanced.states and not self._names_forgotten_pipeline(

@@ -26,6 +26,7 @@ HEALTH = "pipeline_health"  # topic of its state entries
 
 # The pipelines that a workspace listed and then denied, with when that was (its time).
 FoundGone = Mapping[tuple[PipelineKind, str], datetime]
+ChangedHealth = Mapping[HealthId, PipelineHealth]
 _DECODER = msgspec.json.Decoder(PipelineHealth)
 
 
@@ -47,13 +48,10 @@ class PipelineHealthTracker:
         """Read back what earlier runs left."""
         show_health(self._live_state, await bus.state_entries(workspace, HEALTH))
 
-    def state_entries(
-        self, runs: Iterable[RunState], before: Mapping[RunKey, RunState]
-    ) -> tuple[StateEntry, ...]:
-        """Return the state entries that belong into the commit of these runs."""
+    def state_entries(self, changed: ChangedHealth) -> tuple[StateEntry, ...]:
+        """Return the state entries that belong into the commit of the runs that changed these."""
         return tuple(
-            _state_entry(health, msgspec.json.encode(health))
-            for health in self._changed(runs, before).values()
+            _state_entry(health, msgspec.json.encode(health)) for health in changed.values()
         )
 
     def removal(
@@ -127,12 +125,15 @@ class PipelineHealthTracker:
             self._live_state.pipeline_health.pop(_identity(health), None)
 
     def learn(self, runs: Iterable[RunState], before: Mapping[RunKey, RunState]) -> None:
-        """Overwrite the health that these runs changed, once their commit has returned."""
-        self._live_state.pipeline_health.update(self._changed(runs, before))
+        """Overwrite the health that these runs change, which were known as ``before``."""
+        self.overwrite(self.changed(runs, before))
 
-    def _changed(
-        self, runs: Iterable[RunState], before: Mapping[RunKey, RunState]
-    ) -> dict[HealthId, PipelineHealth]:
+    def overwrite(self, changed: ChangedHealth) -> None:
+        """Overwrite what runs have changed, once their commit has returned."""
+        self._live_state.pipeline_health.update(changed)
+
+    def changed(self, runs: Iterable[RunState], before: Mapping[RunKey, RunState]) -> ChangedHealth:
+        """Return the health that these runs change, which were known as ``before``."""
         changed: dict[HealthId, PipelineHealth] = {}
         for run in runs:
             if run.pipeline is None or run == before.get(run.key):
@@ -150,9 +151,7 @@ class PipelineHealthTracker:
                 changed[_identity(after)] = after
         return changed
 
-    def _health(
-        self, changed: Mapping[HealthId, PipelineHealth], run: RunState
-    ) -> PipelineHealth | None:
+    def _health(self, changed: ChangedHealth, run: RunState) -> PipelineHealth | None:
         if run.pipeline is None:
             return None
         identity = run.key.workspace, run.key.kind, run.pipeline.id, _recipe_id(run)

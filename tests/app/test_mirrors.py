@@ -133,7 +133,8 @@ class Holder:
         active = run(1, workspace="sales", created_at=CLOCK.now())
         ended = run(2, Status.FAILED, workspace="sales", created_at=CLOCK.now())
         ended = msgspec.structs.replace(ended, pipeline=ORDERS)
-        health = PipelineHealthTracker(self.live_state).state_entries([ended], {})
+        tracker = PipelineHealthTracker(self.live_state)
+        health = tracker.state_entries(tracker.changed([ended], {}))
         await self.bus.commit(
             Change(runs=(active, ended), state_entries=health), timeout_seconds=SOON
         )

@@ -162,7 +162,9 @@ class Supervisor:
     ) -> Exception | None:
         """Run once; return why it is to be restarted, None when the task is done."""
         try:
-            await run()
+            # A task of its own: before Python 3.13 a group that fails leaves its task marked as
+            # being cancelled, and this one must know whether it is.
+            await asyncio.create_task(_awaited(run), name=name)
             if not finite:
                 raise TaskReturnedError("the task returned, and it should not end")  # noqa: TRY301 - one way to fail
         except Exception as exc:
@@ -214,6 +216,10 @@ class Supervisor:
             restarts=0 if before is None else before.restarts,
             reason=reason or (None if before is None else before.reason),
         )
+
+
+async def _awaited(run: Callable[[], Awaitable[None]]) -> None:
+    await run()
 
 
 def _error_of_store(exc: BaseException) -> BusError | None:

@@ -65,6 +65,25 @@ async def scene() -> AsyncIterator[SupervisorScene]:
     await asyncio.gather(*scene.tasks, return_exceptions=True)
 
 
+async def test_a_group_that_fails_is_restarted(scene: SupervisorScene) -> None:
+    """A task that fails by one of a group of its own is restarted as any other."""
+    worker = Worker(RuntimeError("defect"))
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(worker.run())
+            group.create_task(asyncio.Event().wait())
+
+    task = asyncio.create_task(scene.supervisor.supervise("group", run))
+    scene.tasks.append(task)
+    await scene.clock.advance(0)
+    assert scene.supervisor.status()["group"].state is TaskState.FAILED
+    await scene.clock.advance(1)
+
+    assert worker.starts == 2
+    assert scene.supervisor.status()["group"].state is TaskState.RUNNING
+
+
 async def test_a_failed_task_is_restarted_after_a_wait(scene: SupervisorScene) -> None:
     """The restart comes when the wait is over, not before, and is counted."""
     worker = Worker(RuntimeError("odd payload"))
@@ -225,9 +244,7 @@ async def test_a_task_that_fails_while_it_is_cancelled_is_over(scene: Supervisor
         starts += 1
         async with asyncio.TaskGroup() as group:
             group.create_task(fail())
-            current = asyncio.current_task()
-            assert current is not None
-            current.cancel()
+            task.cancel()
 
     task = asyncio.create_task(scene.supervisor.supervise("mqtt", run))
     scene.tasks.append(task)

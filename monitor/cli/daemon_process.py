@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from prometheus_client import CollectorRegistry
 from monitor import logs
 from monitor.app.daemon import Addresses, Daemon
 from monitor.app.tasks import Run
-from monitor.cli.event_loop import loop_factory
 from monitor.cli.first_contact import log_addresses, log_first_contacts
 from monitor.cli.gc_tuning import exempt_what_lasts, search_often
 from monitor.cli.service_manager import ServiceManager
@@ -29,6 +29,17 @@ from monitor.model.errors import AddressError, ConfigurationError
 from monitor.model.slices import STEP_SECONDS
 
 _SWITCH_SECONDS = 0.0001
+
+
+def loop_factory(*, may_be_uvloop: bool) -> Callable[[], asyncio.AbstractEventLoop]:
+    """Return what makes the loop of an `asyncio.Runner`."""
+    if may_be_uvloop:
+        try:
+            import uvloop  # noqa: PLC0415 - only the daemon pays for it, and not every platform has it
+        except ImportError:
+            return asyncio.new_event_loop
+        return uvloop.new_event_loop
+    return asyncio.new_event_loop
 
 
 def run(config: Path) -> None:

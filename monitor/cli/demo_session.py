@@ -19,8 +19,7 @@ from monitor.app.tasks import first_failure
 from monitor.catalogue.capabilities import Capability, capabilities_of
 from monitor.catalogue.operations import Edition
 from monitor.cli.demo_broker import Subscriber, broker
-from monitor.cli.demo_counts import Summary, ends_of_ledger, ends_of_metrics
-from monitor.cli.demo_output import DemoOutput
+from monitor.cli.demo_output import DemoOutput, Summary, ends_of_ledger, ends_of_metrics
 from monitor.cli.demo_scenario import DemoScenario
 from monitor.cli.demo_settings import configuration, create_webhook_tasks, sandbox_settings
 from monitor.model.clock import SystemClock

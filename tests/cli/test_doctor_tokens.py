@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.cli.doctor_checks.tokens import TokenDetails, details_of
+from monitor.cli.doctor_checks.access import TokenDetails, details_of
 from monitor.model.secrets import Secret
 
 

@@ -8,8 +8,7 @@ import time
 
 import pytest
 
-from monitor.cli.daemon_process import name_slow_steps
-from monitor.cli.event_loop import loop_factory
+from monitor.cli.daemon_process import loop_factory, name_slow_steps
 from monitor.model.slices import STEP_SECONDS
 
 

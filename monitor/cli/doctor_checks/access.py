@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import json
 import ssl
-from datetime import datetime
+from datetime import UTC, datetime
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
+from msgspec import Struct
 
 from monitor.catalogue.capabilities import Capability
 from monitor.catalogue.operations import operation
-from monitor.cli.doctor_checks.tokens import details_of
 from monitor.model.checks import CHECK_SECONDS, FIRST, CheckLine, failed, ok, warning
 from monitor.model.errors import (
     NotAvailableError,
@@ -22,16 +26,55 @@ from monitor.model.errors import (
     WorkspaceError,
 )
 from monitor.model.outside import is_loopback
+from monitor.model.secrets import Secret
 from monitor.outputs.certificates import Endpoint, check_certificate
 from monitor.workspace.client import Priority, WorkspaceClient
 from monitor.workspace.payloads import AccessTokenRow
 from monitor.workspace.settings import WorkspaceSettings
 from monitor.workspace.transport import tls_of
 
+_JWT_PARTS = 3
+
 _SKEW_SECONDS = 30.0
 _SOON_DAYS = 14
 _SERVER_ERRORS = 500
 _NEW_TOKEN = "make a new token in the workspace and write it to token_file"  # noqa: S105 - advice, no secret
+
+
+class TokenDetails(Struct, frozen=True, kw_only=True):
+    """What the token contains; None where it does not."""
+
+    token_id: str | None = None
+    expires_at: datetime | None = None
+
+
+def details_of(token: Secret) -> TokenDetails:
+    """Read a token that is base64 of JSON, or a JWT; any other has no details."""
+    parts = token.reveal().split(".")
+    claims = _json_in(parts[1] if len(parts) == _JWT_PARTS else parts[0])
+    token_id = claims.get("tokenId") or claims.get("jti")
+    return TokenDetails(
+        token_id=token_id if isinstance(token_id, str) else None,
+        expires_at=_instant(claims.get("exp")),
+    )
+
+
+def _json_in(text: str) -> dict[str, Any]:
+    padded = text + "=" * (-len(text) % 4)
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(padded.replace("+", "-").replace("/", "_")))
+    except (ValueError, binascii.Error, RecursionError):
+        return {}
+    return claims if isinstance(claims, dict) else {}
+
+
+def _instant(seconds: object) -> datetime | None:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 async def reach(client: WorkspaceClient, subject: str) -> CheckLine:

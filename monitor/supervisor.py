@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from enum import StrEnum
@@ -23,6 +22,7 @@ import structlog
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter
 
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, BusLostError, BusUnavailableError, MonitorError
 from monitor.model.waits import backoff_seconds
@@ -83,8 +83,8 @@ class Supervisor:
         self._waits = waits or Waits()
         self._jitter = jitter
         self._status: dict[str, TaskStatus] = {}
-        # Part and failure -> when it was logged, on the monotonic clock; the newest last.
-        self._logged_at: OrderedDict[tuple[str, str], float] = OrderedDict()
+        # Part and failure -> when it was logged, on the monotonic clock.
+        self._logged_at: BoundedMemory[tuple[str, str], float] = BoundedMemory(_FAILURES_REMEMBERED)
         self._failures = Counter(
             "dataprep_monitor_task_failures",
             "Failures of the daemon's own tasks, each followed by a restart.",
@@ -151,10 +151,7 @@ class Supervisor:
         logged_at = self._logged_at.get((name, failure))
         if logged_at is not None and now - logged_at < _LOGGED_AGAIN_SECONDS:
             return False
-        self._logged_at[name, failure] = now
-        self._logged_at.move_to_end((name, failure))
-        if len(self._logged_at) > _FAILURES_REMEMBERED:
-            self._logged_at.popitem(last=False)
+        self._logged_at.put((name, failure), now)
         return True
 
     async def _run_once(

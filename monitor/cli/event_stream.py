@@ -23,6 +23,7 @@ from monitor.cli.event_lines import (
 from monitor.cli.row_layout import OutputForm
 from monitor.cli.tables import print_csv, print_remark
 from monitor.model.alerts import BRIDGE
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.errors import ConfigurationError, MonitorError
 from monitor.model.events import POSITION_DIGITS
 from monitor.model.suggestions import did_you_mean
@@ -47,12 +48,11 @@ class EventRequest(Struct, frozen=True, kw_only=True):
 def print_events(address: DaemonAddress, request: EventRequest) -> None:
     """Print the events since an instant, or the newest; with ``follow`` then new ones."""
     write_line = _writer(request)
-    printed: dict[str, None] = {}  # ids: of several logs, the newest come again when followed
+    # Ids: of several logs, the newest come again when followed.
+    printed: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED)
 
     def write(event: Event) -> None:
-        printed[event["id"]] = None
-        if len(printed) > _REMEMBERED:
-            del printed[next(iter(printed))]
+        printed.put(event["id"], value=True)
         write_line(event)
 
     client = AdminClient(address)
@@ -63,7 +63,7 @@ def print_events(address: DaemonAddress, request: EventRequest) -> None:
     if request.follow:
         for event in client.events(position, request.fits.query()):
             _demand_form(event)
-            if request.fits.fits(event) and event["id"] not in printed:
+            if request.fits.fits(event) and not printed.get(event["id"]):
                 write_line(event)
 
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.observations import Observation
 from monitor.model.runs import EndBasis, JobCount, RunKind, Source, Status, Trigger, status_of
-from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.run_observations import (
     flow_run_begun,
     job_group_observation,

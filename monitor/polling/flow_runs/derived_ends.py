@@ -16,9 +16,9 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
 
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState, Status, Trigger
-from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.reasons import hidden_failures
 

@@ -22,6 +22,7 @@ import msgspec
 import structlog
 
 from monitor.catalogue.capabilities import Capability
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.errors import (
     BudgetExhaustedError,
     MonitorError,
@@ -43,7 +44,6 @@ from monitor.polling.flow_runs.tracked_flow_runs import (
     by_flow_run,
 )
 from monitor.polling.links.plan_links import PlanLinks
-from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Poll, when_due
 from monitor.polling.poll_loop.reads import for_each

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 import structlog
 
 from monitor.catalogue.capabilities import Capability
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.errors import MonitorError
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState, Status
 from monitor.polling.details.detail_queue import final
 from monitor.polling.details.job_records import JobRecords, ReadRecords
 from monitor.polling.links.plan_children import PlanChildren
-from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Interval, Poll
 from monitor.polling.poll_loop.reads import is_about_the_object

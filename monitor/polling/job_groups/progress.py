@@ -12,6 +12,7 @@ from operator import itemgetter
 import structlog
 
 from monitor.catalogue.capabilities import Capability
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.errors import (
     BudgetExhaustedError,
     MonitorError,
@@ -24,7 +25,6 @@ from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.model.waits import backoff_seconds
 from monitor.polling.details.job_records import JobRecords, ReadRecords
 from monitor.polling.job_groups.job_groups import JobGroups
-from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import ChangeInterval, Interval, Poll
 from monitor.polling.poll_loop.reads import is_about_the_object

@@ -17,13 +17,13 @@ from datetime import datetime, timedelta
 import msgspec
 import structlog
 
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.due_queue import NEVER, DueQueue
 from monitor.model.errors import WorkspaceError
 from monitor.model.runs import RunKey, RunKind, RunState
 from monitor.model.waits import WakeSignal, backoff_seconds
 from monitor.polling.links.plan_links import UnlinkedPart, part_of
 from monitor.polling.links.plans import Plans
-from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.context import PollContext
 from monitor.workspace.payloads import PlanRunRow
 from monitor.workspace.priority import Priority

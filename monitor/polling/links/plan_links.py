@@ -8,9 +8,9 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.observations import Observation
 from monitor.model.runs import Parents, PipelineKind, RunKey, RunKind, RunState, Trigger
-from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 
 _REMEMBERED_LINKS = 10_000
 _RAN_FOR_PLAN = "plan"  # why a job group ran, in the workspace's word

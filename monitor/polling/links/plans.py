@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from monitor.bus.contract import decode_entries
 from monitor.catalogue.capabilities import Capability
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceError
 from monitor.model.runs import Pipeline, PipelineKind
-from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.reads import is_about_the_object
 from monitor.workspace.payloads import Page, PlanFull, PlanRow, PlanRunRow

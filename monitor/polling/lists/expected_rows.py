@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec import Struct
 
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.runs import RunKind, Source
 from monitor.model.slices import in_slices
 from monitor.polling.lists.list_check import ListChecks
-from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.context import PollContext
 from monitor.workspace.payloads import JobGroupRow, PlanRunRow, RowHead
 

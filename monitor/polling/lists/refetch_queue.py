@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.due_queue import DueQueue
 from monitor.model.errors import MonitorError, NoSuchObjectError, TryLaterError
 from monitor.model.runs import RunKey, RunKind
-from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Poll, when_due
 from monitor.polling.poll_loop.reads import is_about_the_object

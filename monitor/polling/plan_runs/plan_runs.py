@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from monitor.bus.contract import StateEntry, decode_entries
 from monitor.catalogue.capabilities import Capability
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.due_queue import DueQueue
 from monitor.model.errors import (
     MonitorError,
@@ -28,7 +29,6 @@ from monitor.polling.links.plans import PLAN_RUNS, Plans
 from monitor.polling.lists.change_list import ChangeList
 from monitor.polling.lists.expected_rows import ExpectedRows
 from monitor.polling.lists.refetch_queue import RefetchQueue
-from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import ChangeInterval, Interval, Poll, when_due
 from monitor.polling.poll_loop.reads import is_about_the_object

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import structlog
 
 from monitor.catalogue.capabilities import Capability
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.due_queue import DueQueue
 from monitor.model.errors import (
     MonitorError,
@@ -22,7 +23,6 @@ from monitor.polling.flow_runs.flow_runs import FlowRuns
 from monitor.polling.job_groups.job_groups import JobGroups
 from monitor.polling.lists.list_check import ListChecks
 from monitor.polling.plan_runs.plan_runs import PlanRuns
-from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import ChangeInterval, Interval, Poll, wait_after_reads
 from monitor.polling.poll_loop.reads import for_each, is_about_the_object

@@ -10,7 +10,6 @@ import base64
 import ipaddress
 import math
 import re
-from collections import OrderedDict
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
@@ -21,6 +20,7 @@ from aiohttp.typedefs import Middleware
 from monitor.listening.credentials import InvalidCredentials
 from monitor.listening.http_listener import source_of
 from monitor.listening.refusals import RefusalReason, Refusals
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.clock import Clock
 from monitor.model.secrets import Secret
 from monitor.web.http.problem_details import Handler, problem_response
@@ -172,18 +172,16 @@ class WriteRates:
     def __init__(self, *, per_minute: int, clock: Clock) -> None:
         self._per_minute = per_minute
         self._clock = clock
-        # Source -> the writes left, and when that was; the newest last.
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        # Source -> the writes left, and when that was.
+        self._left: BoundedMemory[str, tuple[float, float]] = BoundedMemory(_SOURCES_REMEMBERED)
 
     def take(self, source: str) -> float:
         """Take one write, and return 0; or take none, and return the seconds until there is one."""
         now, most = self._clock.monotonic(), float(self._per_minute)
-        left, at = self._left.pop(source, (most, now))
+        left, at = self._left.get(source) or (most, now)
         left = min(most, left + (now - at) * most / _WRITE_SECONDS)
         wait = 0.0 if left >= 1 else (1 - left) * _WRITE_SECONDS / most
-        self._left[source] = (left if wait else left - 1, now)
-        if len(self._left) > _SOURCES_REMEMBERED:
-            self._left.popitem(last=False)
+        self._left.put(source, (left if wait else left - 1, now))
         return wait
 
 

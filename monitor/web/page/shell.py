@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from http import HTTPStatus
@@ -24,6 +23,7 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from monitor import __version__
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.web.http.problem_details import Handler, ProblemDetails, ProblemDocument, StoreOutage
@@ -76,12 +76,15 @@ class RenderedPage(Struct, frozen=True, kw_only=True):
     tag: str
 
 
+_Rendering = tuple[int, float, asyncio.Task[RenderedPage]]  # version, begun at (monotonic)
+
+
 class RenderedPages:
     """The newest rendering of each URL. A request for what is being rendered waits for it."""
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
-        self._pages: OrderedDict[str, tuple[int, float, asyncio.Task[RenderedPage]]] = OrderedDict()
+        self._pages: BoundedMemory[str, _Rendering] = BoundedMemory(_PAGES)
 
     async def get(
         self, key: str, version: int, render: Callable[[], Awaitable[tuple[int, bytes]]]
@@ -91,16 +94,14 @@ class RenderedPages:
         now = self._clock.monotonic()
         if kept is None or kept[0] != version or now - kept[1] > _FRESH_SECONDS:
             task = asyncio.create_task(_rendered(render), name="page rendering")
-            self._pages[key] = kept = (version, now, task)
-            if len(self._pages) > _PAGES:
-                self._pages.popitem(last=False)
-        self._pages.move_to_end(key)
+            kept = (version, now, task)
+            self._pages.put(key, kept)
         try:
             # Shielded: one viewer who goes away must not take the page from the others.
             return await asyncio.shield(kept[2])
         except BaseException:
             if kept[2].done() and self._pages.get(key) is kept:
-                del self._pages[key]
+                self._pages.forget(key)
             raise
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from tests.worlds.alert_judge import RULE, active_spans, gaps_of
-from tests.worlds.allowances import RECOVERED_SECONDS, due
+from tests.worlds.allowances import RECOVERED_SECONDS, UNREACHABLE_FOR_SECONDS, due
 from tests.worlds.blindness import UNREACHABLE, blindnesses
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.impairments import Span
@@ -60,7 +60,10 @@ def _unreachable_again(world: World, received: Received, played: Played) -> Iter
         inside = [
             span
             for span in active
-            if part.span.begin < span.begin and span.end < min(part.span.end, played.until)
+            if part.span.begin < span.begin
+            # One that ends before the rule's own wait was over is about something else.
+            and part.span.begin + UNREACHABLE_FOR_SECONDS < span.end
+            and span.end < min(part.span.end, played.until)
         ]
         if inside and not any(_touches(stop, part.span) for stop in played.stops):
             text = f"{UNREACHABLE} ended at {inside[0].end:.1f}; {part.text} until {part.span.end}"

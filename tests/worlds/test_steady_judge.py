@@ -121,6 +121,8 @@ def test_an_unreachable_workspace_that_recovers_too_early_is_found() -> None:
     fired = _alert(150, "fired", rule)
     assert _kinds([fired, _alert(320, "resolved", rule)], _REFUSED) == []
     assert _kinds([fired, _alert(200, "resolved", rule)], _REFUSED) == [Kind.FIRED_AGAIN]
+    outage = [_alert(101, "fired", rule), _alert(119, "resolved", rule)]
+    assert _kinds(outage, _REFUSED) == []  # the list was not refused for as long as it takes
 
 
 def test_a_workspace_that_recovers_while_a_flow_is_hidden_is_not_found() -> None:

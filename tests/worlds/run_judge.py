@@ -37,7 +37,9 @@ def run_findings(
         )
         # What only the deleted store knew may never come to light again.
         text = _problem(expected.get(run), words, -1.0 if is_forgotten else until)
-        if text is not None:
+        if text is not None and _problem(
+            expected.get(run), _without_forgotten_ends(words, forgotten), until
+        ):
             yield Finding(seed=world.seed, kind=Kind.EVENTS, text=f"{run[0]} {run[1]}: {text}")
     for event_id, at in received.ambiguous.items():
         if any(span.begin <= at < span.end for span in forgotten):
@@ -51,6 +53,16 @@ def _without_repeated_confirmation(
     """Return the words; a newer store confirms again what a repeated callback tells it."""
     since = min((span.begin for span in forgotten), default=NEVER)
     return [word for word in words if word.word != "confirmed" or word.at < since]
+
+
+def _without_forgotten_ends(words: Sequence[RunWord], forgotten: Sequence[Span]) -> list[RunWord]:
+    """Return the words; an older store does not correct an end that only the newer one knew."""
+    return [
+        word
+        for word in words
+        if [word.word] not in _ENDS
+        or not any(span.begin <= word.at < span.end for span in forgotten)
+    ]
 
 
 def lost_findings(

@@ -189,6 +189,17 @@ def test_an_alert_that_only_a_deleted_store_knew_may_stay() -> None:
     assert _kinds(_RECOVERED, open_alert, forgotten=[Span(100, 150)]) == {Kind.FALSE_RED}
 
 
+def test_an_end_that_only_a_deleted_store_knew_is_not_corrected() -> None:
+    """The older copy of a store reports what the workspace shows; any other end is corrected."""
+    (failing,) = _FAILING.job_groups
+    group = msgspec.structs.replace(failing, end=End.COMPLETE, ended=80, end_shown_from=80)
+    world = msgspec.structs.replace(_FAILING, job_groups=(group,))
+    words = [*_FAILURE, _run(85, _FAILED, "succeeded")]
+    assert Kind.EVENTS in _kinds(world, words)
+    assert Kind.EVENTS not in _kinds(world, words, forgotten=[Span(15, 60)])
+    assert Kind.EVENTS in _kinds(world, words, forgotten=[Span(40, 60)])
+
+
 def test_an_alert_about_nothing_is_a_false_red() -> None:
     """An alert before anything failed is a false red about something that does not fail."""
     early = [*_without(_RED, _STARTS[0]), _alert(5, "fired", start=4)]

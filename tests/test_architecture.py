@@ -97,9 +97,9 @@ PURE = (
     "schedules",
     *(
         f"tracking.{name}"
-        for name in ("end_bounds", "kept_ends", "live_state", "detail_merge", "pipeline_directory")
+        for name in ("kept_ends", "live_state", "detail_merge", "pipeline_directory")
     ),
-    *(f"tracking.{name}" for name in ("plausibility", "reachability_history", "event_derivation")),
+    *(f"tracking.{name}" for name in ("reachability_history", "event_derivation")),
     *(f"tracking.{name}" for name in ("status_decision", "transitions")),
 )
 # Words of the bus contract that say how the store is; a rule is given them.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 from monitor.bus.settings import StorageSettings, store_path
-from monitor.bus.sqlite.identity import store_id
 
 
 def store_identity(settings: StorageSettings) -> str | None:
@@ -15,7 +15,7 @@ def store_identity(settings: StorageSettings) -> str | None:
         OSError: this user may not see the file.
     """
     if (address := settings.postgres) is None:
-        return store_id(store_path(settings.url))
+        return _file_identity(store_path(settings.url))
     place = (*sorted(map(str, address.hosts)), address.database)
     return hashlib.sha256("\0".join(place).encode()).hexdigest()[:16]
 
@@ -23,3 +23,16 @@ def store_identity(settings: StorageSettings) -> str | None:
 def store_place(settings: StorageSettings) -> str:
     """Return where the store is, for people: a path, or servers and database."""
     return str(settings.postgres or store_path(settings.url))
+
+
+def _file_identity(path: Path) -> str | None:
+    """Return 16 hex digits of this very file, however it is named; None where there is none.
+
+    Raises:
+        OSError: this user may not see it.
+    """
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return hashlib.sha256(f"{status.st_dev}:{status.st_ino}".encode()).hexdigest()[:16]

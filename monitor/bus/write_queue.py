@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 import msgspec
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from monitor.bus.contract import WriteFailures
 from monitor.model.clock import Clock
@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 # Failures further apart are two stretches of trouble.
 _STRETCH_SECONDS = 300.0
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
 class WriteJob(Generic[T]):
@@ -268,3 +269,13 @@ class WriteFailureRecord:
 
     def _quiet_seconds(self) -> float:
         return self._clock.monotonic() - self._last
+
+
+def commit_durations(registry: CollectorRegistry) -> Histogram:
+    """Return a histogram of transactions' durations, in the same buckets for every store."""
+    return Histogram(
+        "dataprep_monitor_commit_duration_seconds",
+        "Time from the start of a transaction to its being durable; one holds many changes.",
+        buckets=_BUCKETS,
+        registry=registry,
+    )

@@ -58,7 +58,7 @@ class ObservationCounts:
             self._implausible.labels(workspace, mark)
 
     def count(
-        self, observation: Observation, transition: RunTransition, *, is_clock_behind: bool = False
+        self, observation: Observation, transition: RunTransition, *, is_clock_behind: bool
     ) -> None:
         """Count one observation, now that what came of it is durable."""
         if is_clock_behind and transition.outcome is ObservationOutcome.HISTORICAL:
@@ -102,6 +102,6 @@ class ObservationCounts:
             self._observations.labels(Source.CALLBACK, ObservationOutcome.UNCONFIRMED).inc(count)
             log.warning("unconfirmed callbacks dropped", count=count)
 
-    def ignore(self, source: Source, count: int) -> None:
-        """Count observations of what is never followed."""
-        self._observations.labels(source, "ignored").inc(count)
+    def ignore(self, source: Source) -> None:
+        """Count an observation of what is never followed."""
+        self._observations.labels(source, "ignored").inc()

@@ -241,9 +241,9 @@ class Observer:
         """Count callbacks that left the inbox without their runs ever having been confirmed."""
         self._counts.give_up(count)
 
-    def ignore(self, source: Source, *, count: int = 1) -> None:
-        """Count observations of what is never followed, such as samples."""
-        self._counts.ignore(source, count)
+    def ignore(self, source: Source) -> None:
+        """Count an observation of what is never followed, such as a sample."""
+        self._counts.ignore(source)
 
     async def forget_pipeline(self, workspace: str, kind: PipelineKind, pipeline_id: str) -> None:
         """Drop a pipeline that the workspace no longer has, from the store and from memory."""
@@ -282,10 +282,6 @@ class Observer:
             return len(idle)
 
         return await self._serial_work.run(workspace, drop)
-
-    async def change_workspace(self, workspace: str, what: str, after: str | None) -> bool:
-        """Publish that something about a workspace itself changed; see `WorkspaceChanges.learn`."""
-        return await self.changes.learn(workspace, what, after)
 
     def _advance(
         self, observations: Sequence[Observation], known: dict[RunKey, RunState]

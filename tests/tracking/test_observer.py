@@ -255,7 +255,7 @@ async def test_what_is_learned_first_is_no_change(bus: SqliteBus, clock: ManualC
     """The first edition seeds; each later one is published once, with its number."""
     observer, _ = observer_of(bus, clock)
     changes = [
-        await observer.change_workspace("acme", "edition", edition)
+        await observer.changes.learn("acme", "edition", edition)
         for edition in ("PL", "PL", "RL", "PL")
     ]
 

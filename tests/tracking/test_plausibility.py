@@ -174,7 +174,7 @@ def test_what_is_implausible_is_counted_and_logged_once_a_run() -> None:
     with capture_logs() as logs:
         for _ in range(3):
             transition = advance(known, end, SYNCHRONOUS)
-            counts.count(end, transition)
+            counts.count(end, transition, is_clock_behind=False)
             known = transition.state
 
     values = {

@@ -332,6 +332,7 @@ class LeaseManager:
             )
         )
         claims: list[tuple[Claim, str]] = []  # with the digest of this time
+        # A cluster may have thousands of shards, here and below.
         async for lease in in_slices(leases):
             grant = self.grants.of(lease.name)
             action = view.action(lease, hosted_epoch=None if grant is None else grant.lease.epoch)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from monitor.bus.contract import Change, Received, StateEntry
 from monitor.bus.sqlite import inbox, log, runs
-from monitor.bus.sqlite.bulk import BulkInsert
+from monitor.bus.sqlite.codec import BulkInsert
 from monitor.bus.sqlite.connection import StoreConnection
 
 _STORE_ENTRIES = BulkInsert(

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.sqlite import codec
-from monitor.bus.sqlite.bulk import BulkInsert, JsonQuery
+from monitor.bus.sqlite.codec import BulkInsert, JsonQuery
 from monitor.bus.sqlite.connection import StoreConnection
 
 # How long the repetition of a processed callback is still recognised.

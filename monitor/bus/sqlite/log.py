@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from monitor.bus.contract import Batch, Gap, Recorded
 from monitor.bus.sqlite import codec
-from monitor.bus.sqlite.bulk import DECODED_AT_ONCE, BulkInsert, JsonQuery
+from monitor.bus.sqlite.codec import DECODED_AT_ONCE, BulkInsert, JsonQuery
 from monitor.bus.sqlite.connection import StoreConnection
 from monitor.model.errors import BusLostError
 from monitor.model.events import Event

@@ -8,7 +8,7 @@ from sqlite3 import Connection
 
 from monitor.bus.contract import ConsumerStatus, DeadLetter, Gap, Start, Step
 from monitor.bus.sqlite import codec, log
-from monitor.bus.sqlite.bulk import BulkInsert, JsonQuery
+from monitor.bus.sqlite.codec import BulkInsert, JsonQuery
 from monitor.bus.sqlite.connection import StoreConnection
 from monitor.model.errors import BusUnavailableError
 

@@ -12,7 +12,7 @@ from sqlite3 import Connection
 
 from monitor.bus.contract import Retention, StoredCallback
 from monitor.bus.sqlite import codec, inbox, log
-from monitor.bus.sqlite.bulk import JsonQuery
+from monitor.bus.sqlite.codec import JsonQuery
 
 PIECE = 1_000
 # Processed callbacks remembered at most, however many arrive within their day.

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.bus.sqlite import codec
-from monitor.bus.sqlite.bulk import DECODED_AT_ONCE, BulkInsert, JsonQuery
+from monitor.bus.sqlite.codec import DECODED_AT_ONCE, BulkInsert, JsonQuery
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.errors import BusSchemaError
 from monitor.model.runs import RunKey, RunKind, RunState, Status

@@ -13,7 +13,6 @@ from typing import Any, Self, TypeVar
 import structlog
 from prometheus_client import CollectorRegistry
 
-from monitor.bus.commit_durations import commit_durations
 from monitor.bus.contract import (
     Arrivals,
     Batch,
@@ -44,7 +43,7 @@ from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.reader import StoreReader
 from monitor.bus.sqlite.store_file import store_bytes, take
 from monitor.bus.sqlite.writer import StoreWriter
-from monitor.bus.write_queue import WriteFailureRecord
+from monitor.bus.write_queue import WriteFailureRecord, commit_durations
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.clock import Clock
 from monitor.model.errors import BusLostError, BusUnavailableError

@@ -240,7 +240,7 @@ class CapabilityDiscovery:
         values.update((_key(need), _AVAILABLE) for need in capabilities)
         for what, value in [(_EDITION, status.edition), *sorted(values.items())]:
             if what not in self._unproven:
-                await context.observer.change_workspace(context.name, what, value)
+                await context.observer.changes.learn(context.name, what, value)
 
     def _published(self) -> Published:
         status = self._context.live_state.workspaces[self._context.name]

@@ -44,6 +44,7 @@ async def cluster_status(reader: Reading, *, this: str, lease_seconds: float) ->
         schema=store["schema"],
         lease_seconds=lease_seconds,
         daemons=tuple(DaemonRecord(**row) for row in daemons),
+        # A cluster may have thousands of shards.
         shards=tuple(
             [
                 ShardRecord(**{**row, "workspaces": tuple(row["workspaces"])})

@@ -9,7 +9,6 @@ from monitor.bus.postgres.connections.reader import Reading
 from monitor.bus.postgres.leases.lease import Lease
 from monitor.bus.postgres.writing.leased_shard import ConsumerProgress, LeasedShard
 from monitor.model.errors import BusLostError
-from monitor.model.slices import in_slices
 
 _SHARDS = (
     "SELECT number, newest_position, last_transaction, log_epoch,"
@@ -41,7 +40,7 @@ async def read_shards(reader: Reading, leases: Sequence[Lease]) -> list[LeasedSh
     rows = await reader.fetch(_SHARDS, numbers, [lease.epoch for lease in leases], leases[0].holder)
     by_number = {row["number"]: row for row in rows}
     shards: dict[int, LeasedShard] = {}
-    async for lease in in_slices(leases):
+    for lease in leases:
         row = by_number.get(lease.number)
         if row is None:
             raise BusLostError(f"the shard {lease.shard} was taken over by another daemon")
@@ -57,7 +56,7 @@ async def read_shards(reader: Reading, leases: Sequence[Lease]) -> list[LeasedSh
 
 
 async def _read_consumers(reader: Reading, shards: dict[int, LeasedShard]) -> None:
-    async for row in in_slices(await reader.fetch(_CONSUMERS, list(shards))):
+    for row in await reader.fetch(_CONSUMERS, list(shards)):
         shards[row["shard"]].consumers[codec.read_text(row["name"])] = ConsumerProgress(
             position=row["position"],
             lost=row["lost"],

@@ -91,6 +91,7 @@ class PostgresLog:
         )
         names = {shard.number: shard.name for shard, _ in unread}
         by_shard: defaultdict[int, list[_Key]] = defaultdict(list)
+        # Of many shards these are several thousand.
         async for row in in_slices(rows):
             number = row["shard"]
             by_shard[number].append(

@@ -54,6 +54,7 @@ class FirstEntries:
         entries: _ByTopic = defaultdict(dict)
         stored = self._reading[workspace] = []
         try:
+            # An entry for each of ten thousand pipelines.
             async for row in in_slices(await fetch(_ENTRIES, codec.text(workspace))):
                 entries[codec.read_text(row["topic"])][codec.read_text(row["key"])] = row["value"]
         finally:

@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 import structlog
 from prometheus_client import CollectorRegistry
 
-from monitor.bus.commit_durations import commit_durations
 from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.postgres.connections.connecting import Connection
 from monitor.bus.postgres.connections.connection_failures import SERVER_ERRORS, reason_of
@@ -54,7 +53,13 @@ from monitor.bus.postgres.writing.transactions import (
 from monitor.bus.postgres.writing.unanswered import kept_of
 from monitor.bus.postgres.writing.writer_line import WriterLine
 from monitor.bus.settings import StorageSettings
-from monitor.bus.write_queue import WriteFailureRecord, WriteGroup, WriteJob, WriteQueue
+from monitor.bus.write_queue import (
+    WriteFailureRecord,
+    WriteGroup,
+    WriteJob,
+    WriteQueue,
+    commit_durations,
+)
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, BusLostError, BusUnavailableError
 

@@ -20,7 +20,7 @@ from monitor.callbacks.bodies import ended, observations_of, run_of
 from monitor.callbacks.settings import CallbackSettings
 from monitor.model.clock import Clock
 from monitor.model.due_queue import DueQueue
-from monitor.model.errors import BusUnavailableError, WorkspaceError
+from monitor.model.errors import WorkspaceError
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKey
 from monitor.model.waits import backoff_seconds, happens_within
@@ -38,7 +38,6 @@ _ASK_TICK_SECONDS = 0.5
 # Observing again whether the run is known by now costs no request, asking for it does.
 _LONGEST_RETRY_WAIT_SECONDS = 60.0
 _LONGEST_CONFIRMATION_WAIT_SECONDS = 600.0
-_STORE_WAIT_SECONDS = 5.0
 
 
 class _Waiting(Struct, kw_only=True):
@@ -101,7 +100,11 @@ class InboxReader:
         self._follower.wake()
 
     async def run(self) -> None:
-        """Take callbacks until cancelled. What an earlier life left is taken first."""
+        """Take callbacks until cancelled. What an earlier life left is taken first.
+
+        Raises:
+            ExceptionGroup: of a `BusUnavailableError`; the next run takes what is left.
+        """
         # A restarted reader starts over: what it had in memory is still in the inbox.
         self._read_until = 0
         self._waiting.clear()
@@ -117,28 +120,16 @@ class InboxReader:
     async def _take_on(self, group: asyncio.TaskGroup) -> None:
         while True:
             self._arrived.clear()
-            try:
-                await self._start_on_arrivals(group)
-                await self._take_due()
-            except BusUnavailableError as exc:
-                await self._wait_for_store(exc)
-                continue
+            await self._start_on_arrivals(group)
+            await self._take_due()
             await self._wait_for_work()
 
     async def _confirm_on(self) -> None:
         while True:
-            try:
-                await self.ask_one()
-            except BusUnavailableError as exc:
-                await self._wait_for_store(exc)
-                continue
+            await self.ask_one()
             due = self._asks.seconds_until_due()
             wait = _ASK_TICK_SECONDS if due is None else min(due, _ASK_TICK_SECONDS)
             await self._clock.sleep(max(wait, self._ask_gap_seconds))
-
-    async def _wait_for_store(self, exc: BusUnavailableError) -> None:
-        log.warning("inbox waits for store", workspace=self._workspace, reason=str(exc))
-        await self._clock.sleep(_STORE_WAIT_SECONDS)
 
     async def take_all(self) -> None:
         """Take everything that has arrived, and observe unknown runs again."""
@@ -149,13 +140,7 @@ class InboxReader:
     async def _start_on_arrivals(self, group: asyncio.TaskGroup) -> None:
         while True:
             await self._room.acquire()
-            try:
-                arrivals = await self._bus.inbox(
-                    self._workspace, after=self._read_until, limit=_BATCH
-                )
-            except BusUnavailableError:
-                self._room.release()
-                raise
+            arrivals = await self._bus.inbox(self._workspace, after=self._read_until, limit=_BATCH)
             callbacks = arrivals.callbacks
             if not callbacks:
                 self._room.release()
@@ -179,13 +164,15 @@ class InboxReader:
             prompt, waiting = await self._parted(callbacks)
             runs.update(run_of(callback) for callback in waiting)
             self._kept_waiting += runs
-            while prompt and not await self._is_observed(prompt, observations_of(prompt)):
-                pass
-            observations = await self._completed(waiting) if waiting else []
-            if before is not None and waiting:
-                await asyncio.wait((before,))
-            while waiting and not await self._is_observed(waiting, observations, has_waited=True):
-                pass
+            if prompt:
+                async with self._turn:
+                    await self._observe(prompt, observations_of(prompt), has_waited=False)
+            if waiting:
+                observations = await self._completed(waiting)
+                if before is not None:
+                    await asyncio.wait((before,))
+                async with self._turn:
+                    await self._observe(waiting, observations, has_waited=True)
         finally:
             self._kept_waiting -= runs
             self._room.release()
@@ -197,11 +184,7 @@ class InboxReader:
     ) -> tuple[list[StoredCallback], list[StoredCallback]]:
         """Return what can be observed at once, and what waits: each run's callbacks in order."""
         observations = observations_of(callbacks)
-        try:
-            known = await self._observer.known({observation.key for observation in observations})
-        except BusUnavailableError as exc:
-            log.info("callbacks wait for nothing", workspace=self._workspace, reason=str(exc))
-            return list(callbacks), []
+        known = await self._observer.known({observation.key for observation in observations})
         prompt: list[StoredCallback] = []
         waiting: list[StoredCallback] = []
         runs = set(self._kept_waiting)
@@ -215,21 +198,6 @@ class InboxReader:
             else:
                 prompt.append(callback)
         return prompt, waiting
-
-    async def _is_observed(
-        self,
-        callbacks: Sequence[StoredCallback],
-        observations: Sequence[Observation],
-        *,
-        has_waited: bool = False,
-    ) -> bool:
-        try:
-            async with self._turn:
-                await self._observe(callbacks, observations, has_waited=has_waited)
-        except BusUnavailableError as exc:
-            await self._wait_for_store(exc)
-            return False
-        return True
 
     async def _take_due(self) -> None:
         while due := self._retries.due(_BATCH):
@@ -251,7 +219,7 @@ class InboxReader:
         ]
         prompt, later = await self._parted(waiting)
         if prompt:
-            await self._observe_waiting(prompt, observations_of(prompt))
+            await self._observe_waiting(prompt, observations_of(prompt), has_waited=False)
         if later:
             await self._observe_waiting(later, await self._completed(later), has_waited=True)
 
@@ -260,7 +228,7 @@ class InboxReader:
         callbacks: Sequence[StoredCallback],
         observations: Sequence[Observation],
         *,
-        has_waited: bool = False,
+        has_waited: bool,
     ) -> None:
         async with self._turn:
             pairs = zip(callbacks, observations, strict=True)
@@ -276,7 +244,7 @@ class InboxReader:
         observations = observations_of(callbacks)
         try:
             return await self._follower.complete(observations)
-        except (WorkspaceError, BusUnavailableError) as exc:
+        except WorkspaceError as exc:
             # An end without its job records is better than none; they are read later.
             log.info("callback details unavailable", reason=str(exc))
             return observations

@@ -14,7 +14,6 @@ from monitor.bus.contract import WAITING_CONSUMERS, EventBus, Recorded, Start, S
 from monitor.callbacks.own_tasks import registered_at
 from monitor.callbacks.settings import CallbackSettings
 from monitor.model.clock import Clock
-from monitor.model.errors import BusUnavailableError
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import RunKey, RunKind, RunState, Trigger
 from monitor.tracking.clock_step import recorded_as_of
@@ -50,17 +49,11 @@ class MissedCallbackWatch:
         return f"{WAITING_CONSUMERS}{workspace}"
 
     async def run(self) -> None:
-        """Judge until cancelled."""
+        """Judge until cancelled; raises `BusUnavailableError`."""
         consumer = self.consumer(self._workspace)
         position = await self._bus.subscribe(consumer, start=Start.NEWEST)
         while True:
-            try:
-                reached = await self.judge(position)
-            except BusUnavailableError as exc:
-                log.warning(
-                    "missed callbacks wait for store", workspace=self._workspace, reason=str(exc)
-                )
-                reached = position
+            reached = await self.judge(position)
             if reached == position:
                 await self._clock.sleep(self._settings.miss_after_seconds / 4)
             position = reached

@@ -24,7 +24,6 @@ from monitor.callbacks.task_statuses import TaskStatuses, WebhookTaskStatus
 from monitor.model.clock import Clock
 from monitor.model.due_queue import DueQueue
 from monitor.model.errors import (
-    BusUnavailableError,
     ConfigurationError,
     NotAvailableError,
     TryLaterError,
@@ -94,18 +93,13 @@ class Registrar:
         return self._configured.is_switched_on
 
     async def run(self) -> None:
-        """Keep the tasks as configured until cancelled."""
+        """Keep the tasks as configured until cancelled.
+
+        Raises:
+            BusUnavailableError: the next run goes on from what is stored.
+        """
         while True:
-            try:
-                pause = await self.work_on_next()
-            except BusUnavailableError as exc:
-                log.warning(
-                    "webhook tasks wait for store",
-                    workspace=self._workspace,
-                    reason=str(exc),
-                )
-                pause = _TICK_SECONDS
-            await self._rest(pause)
+            await self._rest(await self.work_on_next())
 
     async def _rest(self, seconds: float) -> None:
         """Wait, but no longer than an outage of the workspace."""
@@ -205,6 +199,7 @@ class Registrar:
         """Set a timer for every flow without one: new flows, and those that lost their task."""
         configured, own = self._configured.by_id(), await self._maintenance.own()
         self._configured.warn_of_unmatched(configured)
+        # A workspace may have ten thousand flows.
         async for flow_id in in_slices({**configured, **own}):
             if flow_id in self._removed:
                 continue

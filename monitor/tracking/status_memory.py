@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from monitor.bus.contract import Change, EventBus, StateEntry, decode_entries
 from monitor.model.clock import Clock
-from monitor.model.errors import BusError
 from monitor.model.live_state import (
     DoubtedList,
     Reachability,
@@ -185,7 +184,11 @@ class StatusMemory:
             await self.store(linger_seconds=_LINGER_SECONDS)
 
     async def store(self, *, linger_seconds: float = 0.0) -> None:
-        """Store the present status; a failure is logged, the next attempt is near."""
+        """Store the present status.
+
+        Raises:
+            BusUnavailableError: nothing was stored; the next attempt stores what is true then.
+        """
         status = self._live_state.workspaces.get(self._workspace)
         if status is None or status.is_remembered or status.known_at is None:
             return
@@ -200,17 +203,12 @@ class StatusMemory:
         details = _details(status)
         if self._bus.shard and details != self._stored_details:  # a file has no other reader
             entries.append(self._entry(DETAILS, details))
-        try:
-            await self._bus.commit(
-                Change(state_entries=tuple(entries)),
-                timeout_seconds=_COMMIT_SECONDS,
-                linger_seconds=linger_seconds,
-            )
-        except BusError as exc:
-            log.info("workspace status not stored", workspace=self._workspace, reason=str(exc))
-        else:
-            self._stored, self._stored_history = last, history
-            self._stored_details = details
+        await self._bus.commit(
+            Change(state_entries=tuple(entries)),
+            timeout_seconds=_COMMIT_SECONDS,
+            linger_seconds=linger_seconds,
+        )
+        self._stored, self._stored_history, self._stored_details = last, history, details
 
     def _history_with(self, status: WorkspaceStatus) -> tuple[ReachabilityStretch, ...]:
         """Return how the workspace answered up to this status, and show it."""
@@ -230,6 +228,7 @@ class StatusMemory:
 
     async def _last(self, status: WorkspaceStatus, known_at: datetime) -> LastStatus:
         active: dict[RunKind, datetime] = {}
+        # Forty thousand runs may be active.
         async for active_run in in_slices(list(self._live_state.active.values())):
             key = active_run.run.key
             if key.workspace == self._workspace:

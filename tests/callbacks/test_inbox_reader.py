@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from monitor.bus.contract import StoredCallback
 from monitor.bus.sqlite.store import SqliteBus
@@ -18,7 +19,9 @@ from monitor.model.errors import WorkspaceError, WorkspaceUnreachableError
 from monitor.model.events import RunEvent
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState
+from monitor.supervisor import Supervisor
 from monitor.tracking.observer import Observer
+from tests.app.eventually import eventually
 from tests.callbacks.conftest import job_group, polled
 from tests.clocks import ManualClock
 
@@ -303,14 +306,20 @@ async def test_a_run_that_never_becomes_known_is_given_up_too(
     assert (await bus.inbox("acme", limit=10)).callbacks == ()
 
 
-async def test_a_closed_store_is_waited_for(
+async def test_a_store_that_cannot_be_read_ends_the_reader(
     reader: InboxReader, bus: SqliteBus, clock: ManualClock
 ) -> None:
-    """The reader outlives a store that cannot be read, and retries after a while."""
+    """The supervisor says why, and starts the reader again and again."""
+    supervisor = Supervisor(clock=clock, registry=CollectorRegistry())
     await bus.close()
-    running = asyncio.create_task(reader.run())
-    for _ in range(5):
-        await clock.advance(10)
+    with capture_logs() as logs:
+        running = asyncio.create_task(supervisor.supervise("inbox", reader.run))
+
+        async def is_restarted() -> bool:
+            await clock.advance(1)
+            return [line.get("reason") for line in logs].count("the store is closed") >= 2
+
+        await eventually(is_restarted, why="a reader without a store starts again")
 
     assert not running.done()
     running.cancel()

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
+import structlog
 from prometheus_client import CollectorRegistry
 
 from monitor.app.hosted.tracked_runs import TrackedRuns
@@ -17,7 +18,7 @@ from monitor.callbacks.registrar import Registrar
 from monitor.callbacks.settings import CallbackSettings
 from monitor.config import WorkspaceConfiguration
 from monitor.model.clock import Clock
-from monitor.model.errors import BusSchemaError, ConfigurationError
+from monitor.model.errors import BusError, BusSchemaError, ConfigurationError
 from monitor.model.live_state import Authentication, TokenStatus
 from monitor.polling.lists.listed_objects import show_listed_names
 from monitor.polling.poller import WorkspacePoller
@@ -30,6 +31,8 @@ from monitor.workspace.access.stored_tokens import StoredTokens, TokenMemory, de
 from monitor.workspace.access.token_endpoint import TokenEndpoint
 from monitor.workspace.api_metrics import ApiMetrics
 from monitor.workspace.client import WorkspaceClient
+
+log = structlog.get_logger()
 
 TOPIC = "oauth"
 _KEY = "tokens"
@@ -215,8 +218,11 @@ class FollowedWorkspace:
         await show_listed_names(self._live_state, self.name, bus=self._bus)
 
     async def remember(self) -> None:
-        """Store the last status, for the next start."""
-        await self._status_memory.store()
+        """Store the last status, for the next start; a store that fails does not stop the stop."""
+        try:
+            await self._status_memory.store()
+        except BusError as exc:
+            log.info("workspace status not stored", workspace=self.name, reason=str(exc))
 
     async def close(self) -> None:
         """Finish callbacks in work and release the connections, once the tasks have ended."""

@@ -21,8 +21,9 @@ from monitor.model.alerts import AlertingSnapshot, Severity
 from monitor.model.live_state import PollStatus, Reachability
 from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import Status
-from monitor.outputs.metrics.daemon_metrics import DaemonMetrics, ShardMetrics
+from monitor.outputs.metrics.daemon_metrics import DaemonMetrics
 from monitor.outputs.metrics.settings import MetricsSettings
+from monitor.outputs.metrics.shard_metrics import ShardMetrics
 from monitor.polling.poll_loop.runner import PollMetrics
 from monitor.tracking.live_state import LiveState
 from monitor.workspace.api_metrics import ApiMetrics

@@ -30,8 +30,8 @@ from monitor.model.errors import BusError
 from monitor.model.registries import ShardRegistry
 from monitor.model.waits import happens_within
 from monitor.outputs.event_output import DaemonInfo
-from monitor.outputs.metrics.daemon_metrics import CONSUMER as METRICS_CONSUMER
-from monitor.outputs.metrics.daemon_metrics import ShardMetrics
+from monitor.outputs.metrics.consumer import CONSUMER as METRICS_CONSUMER
+from monitor.outputs.metrics.shard_metrics import ShardMetrics
 from monitor.supervisor import Supervisor
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer

@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 CONSUMER = "metrics"
 
-_COUNTED_IN_A_SLICE = 50  # events
+_COUNTED_IN_A_SLICE = 50  # of a batch of 1,000 events
 _LAG_BOUNDS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600, 21600)
 
 

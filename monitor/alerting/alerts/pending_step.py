@@ -6,7 +6,6 @@ events that caused them. The tables in memory change only once that step is dura
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
@@ -25,6 +24,7 @@ from monitor.alerting.alerts.instance import (
 )
 from monitor.alerting.alerts.lifecycle import acknowledged
 from monitor.model.alerts import ACKNOWLEDGED, Acknowledgement, Alert, Silence, alert_event_id
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.events import AlertEvent, EventType
 from monitor.model.slices import in_slices
 
@@ -89,8 +89,8 @@ class Tables(dict[str, dict[str, Row]]):
     def __init__(self) -> None:
         super().__init__({table: {} for table in _TABLES})
         # With the bytes that each was decoded from, so that it is never another row's.
-        self._decoded: dict[str, OrderedDict[str, tuple[bytes, Any]]] = {
-            table: OrderedDict() for table in _DECODED
+        self._decoded: dict[str, BoundedMemory[str, tuple[bytes, Any]]] = {
+            table: BoundedMemory(bound) for table, bound in _DECODED.items()
         }
 
     def decoded(self, table: str, key: str, shape: type[T]) -> T | None:
@@ -100,7 +100,6 @@ class Tables(dict[str, dict[str, Row]]):
             return None
         kept = self._decoded[table].get(key)
         if kept is not None and kept[0] is stored:
-            self._decoded[table].move_to_end(key)
             row: T = kept[1]
             return row
         try:
@@ -121,12 +120,10 @@ class Tables(dict[str, dict[str, Row]]):
 
     def keep_decoded(self, table: str, key: str, stored: bytes | None, row: Row) -> None:
         """Keep a row decoded, for when exactly these bytes are stored."""
-        kept = self._decoded[table]
-        kept.pop(key, None)
-        if stored is not None:
-            kept[key] = stored, row
-        if len(kept) > _DECODED[table]:
-            kept.popitem(last=False)
+        if stored is None:
+            self._decoded[table].forget(key)
+        else:
+            self._decoded[table].put(key, (stored, row))
 
 
 def ended_key(fingerprint: str, starts_at: datetime, opening: int) -> str:

@@ -7,7 +7,6 @@ root run as known now: links become known late, and what was decided before them
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
@@ -19,6 +18,7 @@ from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.attribution.subjects import RuleKeys, of_run
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import EventInput, Subject
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.ends import run_end
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import (
@@ -39,7 +39,6 @@ NEEDED_CAPABILITIES = {RunKind.FLOW_RUN: "follow_flow_runs", RunKind.PLAN_RUN: "
 SIZES = {RunKind.JOB_GROUP: 0, RunKind.FLOW_RUN: 1, RunKind.PLAN_RUN: 2}
 _PARENTS_CACHED = 10_000
 _LEVELS = 2
-_RUNS_AT_ONCE = 200  # of all active ones, up to 40,000 at 10 us
 _NO_PARENTS = Parents()
 _RAN_FOR_PLAN = "plan"  # why a job group ran, in the workspace's word
 BAD_ENDS = (EventType.RUN_FAILED, EventType.RUN_CANCELED, EventType.RUN_LOST)
@@ -61,33 +60,28 @@ class Lineage:
     def __init__(self, *, bus: Store, view: LiveStateView) -> None:
         self._bus = bus
         self._view = view
-        self._parents: OrderedDict[RunKey, RunState] = OrderedDict()
+        self._parents: BoundedMemory[RunKey, RunState] = BoundedMemory(_PARENTS_CACHED)
 
     async def prepare(self, runs: Iterable[RunState]) -> None:
-        """Read the parents of these runs, with one query for each level.
+        """Read the parents of these runs, up to 40,000, with one query for each level.
 
         A cancelled call has cached some of them, which does no harm.
 
         Raises:
             BusUnavailableError: the store does not answer.
         """
-        children = [
-            run async for run in in_slices(runs, size=_RUNS_AT_ONCE) if run.parents != _NO_PARENTS
-        ]
+        children = [run async for run in in_slices(runs) if run.parents != _NO_PARENTS]
         for _ in range(_LEVELS):
             parents: set[RunKey] = set()
-            async for run in in_slices(children, size=_RUNS_AT_ONCE):
+            async for run in in_slices(children):
                 parents.update(self._parent_keys(run))
             if not parents:
                 return
             stored = {key for key in parents if self._view.active_run(key) is None}
             if stored:
                 for key, run in (await self._bus.runs(stored)).items():
-                    self._parents[key] = run
-                    self._parents.move_to_end(key)
-                    if len(self._parents) > _PARENTS_CACHED:
-                        self._parents.popitem(last=False)
-            found = [self._state(key) async for key in in_slices(parents, size=_RUNS_AT_ONCE)]
+                    self._parents.put(key, run)
+            found = [self._state(key) async for key in in_slices(parents)]
             children = [run for run in found if run is not None]
 
     def line(self, run: RunState) -> tuple[RootRun, ...]:

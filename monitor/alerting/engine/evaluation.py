@@ -6,7 +6,7 @@ restart. No alert depends on it: `explain` then answers from the stored alerts a
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -20,6 +20,7 @@ from monitor.alerting.attribution.attribution import RuleTarget
 from monitor.alerting.attribution.subjects import fingerprint_of
 from monitor.alerting.engine.evaluation_context import EvaluationContext
 from monitor.alerting.rules.contract import RuleAnswer, StateInput, Subject, Unknown
+from monitor.model.bounded_memory import BoundedMemory
 
 _FAILING_SHOWN = timedelta(hours=1)  # a subject that was never evaluated again
 _ASK_AGAIN = timedelta(minutes=1)  # what cannot be seen now
@@ -151,20 +152,15 @@ class EvaluationHistory:
 
     def __init__(self, *, events: int = _EVENTS, of_state: int = _OF_STATE) -> None:
         """Keep the evaluations of so many events, and so many of state."""
-        self._most_events = events
-        self._most_of_state = of_state
-        self._events: OrderedDict[str, _HandledEvent] = OrderedDict()
-        self._of_state: OrderedDict[str, EvaluationRecord] = OrderedDict()
+        self._events: BoundedMemory[str, _HandledEvent] = BoundedMemory(events)
+        self._of_state: BoundedMemory[str, EvaluationRecord] = BoundedMemory(of_state)
 
     def add_event(self, event_id: str, handled: tuple[str, ...], *, at: datetime) -> None:
         """Add an event for whose ``handled`` fingerprints rules find nothing, until `add` follows.
 
         A repeated one, as after a failed step, replaces the former.
         """
-        self._events.pop(event_id, None)
-        self._events[event_id] = _HandledEvent(handled, at, {})
-        if len(self._events) > self._most_events:
-            self._events.popitem(last=False)
+        self._events.put(event_id, _HandledEvent(handled, at, {}))
 
     def add(
         self,
@@ -181,15 +177,12 @@ class EvaluationHistory:
         """
         record = EvaluationRecord(word=word, at=at, detail=detail)
         if event_id is None:
-            self._of_state[fingerprint] = record
-            self._of_state.move_to_end(fingerprint)
-            if len(self._of_state) > self._most_of_state:
-                self._of_state.popitem(last=False)
+            self._of_state.put(fingerprint, record)
             return
         event = self._events.get(event_id)
         if event is None:  # no event was made of it: a failure from before the first evaluation
-            self.add_event(event_id, (), at=at)
-            event = self._events[event_id]
+            event = _HandledEvent((), at, {})
+            self._events.put(event_id, event)
         if fingerprint in event.found or len(event.found) < _PER_EVENT:
             event.found[fingerprint] = record
 

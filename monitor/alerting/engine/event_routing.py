@@ -30,6 +30,7 @@ from monitor.alerting.engine.timeline import Timeline
 from monitor.alerting.rules.baselines import Learned, learn
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import EventInput, Subject
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.events import EventType, RunEvent, run_event_ids
 from monitor.model.runs import RunKey, RunState, Status
 from monitor.tracking.live_state import LiveStateView
@@ -71,8 +72,7 @@ class EventRuleLookup:
     def __init__(self, rules: RuleSet, view: LiveStateView, *, kept: int = _KEPT) -> None:
         self._rules = rules
         self._view = view
-        self._kept = kept
-        self._found: dict[tuple[Any, ...], EventRules] = {}
+        self._found: BoundedMemory[tuple[Any, ...], EventRules] = BoundedMemory(kept)
 
     def find(self, event_type: EventType, subject: Subject, run: RunState) -> EventRules:
         """Return the rules for an event of a run of the subject, or of what is inside it."""
@@ -82,10 +82,10 @@ class EventRuleLookup:
             place = self._view.place(subject.workspace, pipeline)
             label = pipeline.name or self._view.label(subject.workspace, pipeline)
         key = (event_type, subject, run.owner, run.trigger, place, label)
-        found = self._found.pop(key, None) or self._find(event_type, subject, run)
-        self._found[key] = found
-        if len(self._found) > self._kept:
-            del self._found[next(iter(self._found))]
+        found = self._found.get(key)
+        if found is None:
+            found = self._find(event_type, subject, run)
+            self._found.put(key, found)
         return found
 
     def _find(self, event_type: EventType, subject: Subject, run: RunState) -> EventRules:

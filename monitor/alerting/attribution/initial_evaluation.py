@@ -41,7 +41,6 @@ from monitor.tracking.live_state import LiveStateView
 # The parents of a run are known only once their own kind is, which may never come to be.
 _WAIT = timedelta(seconds=60)
 
-_HEALTHS_AT_ONCE = 500  # of 10,000 pipelines and more, compared with little
 
 _PipelineKey = tuple[str, RunKind, str]
 KindOfRun = tuple[str, RunKind]  # workspace, kind
@@ -77,7 +76,7 @@ class InitialEvaluation:
             return None
         keys: set[RunKey] = set()
         successes: dict[_PipelineKey, datetime] = {}
-        async for health in in_slices(self._view.pipeline_health(), size=_HEALTHS_AT_ONCE):
+        async for health in in_slices(self._view.pipeline_health()):  # 10,000 and more
             if health.last_success_at is not None:
                 place = health.workspace, health.run_kind, health.pipeline.id
                 newest = successes.get(place, health.last_success_at)

@@ -26,7 +26,6 @@ from monitor.model.alerts import Alert, AlertState, PastPlace, PastQuery
 from monitor.model.clock import Clock
 from monitor.model.slices import in_slices, sorted_in_slices
 
-_AT_ONCE = 500  # of 10,000 rows, which are only compared
 _FIRST = datetime.min.replace(tzinfo=UTC)
 
 _Key = tuple[PastPlace, str]  # where a row stands, and its key in the store
@@ -89,7 +88,7 @@ class PastAlerts:
         if query.after is not None:
             until = min(until, bisect_left(self._order, (query.after, "")))
         found: list[Alert] = []
-        async for _, key in in_slices(self._order[since:until][::-1], size=_AT_ONCE):
+        async for _, key in in_slices(self._order[since:until][::-1]):  # up to 10,000
             row = self._rows.get(key)  # dropped meanwhile, as may be
             if row is not None and _fits(row.alert, query):
                 found.append(ended_alert(row))

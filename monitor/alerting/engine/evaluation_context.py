@@ -52,7 +52,6 @@ Complete = Mapping[tuple[str, RunKind], datetime]
 PipelineId = tuple[PipelineKind, str]
 _HealthKey = tuple[str, RunKind, str]
 _RUNS_AT_ONCE = 50  # of all active ones, up to 40,000 at 20 us
-_HEALTHS_AT_ONCE = 500  # of 10,000 pipelines and more
 
 # Evaluated by our own clock; all else by the workspace's, until when everything is known.
 OURS = frozenset({SubjectKind.WORKSPACE, SubjectKind.DAEMON, SubjectKind.TOKEN, SubjectKind.OUTPUT})
@@ -202,7 +201,7 @@ class EvaluationContext:
 
     async def gather_health(self) -> None:
         """Gather the health of all pipelines, by which flows and plans as such are evaluated."""
-        async for health in in_slices(self._view.pipeline_health(), size=_HEALTHS_AT_ONCE):
+        async for health in in_slices(self._view.pipeline_health()):  # 10,000 and more
             key = health.workspace, health.run_kind, health.pipeline.id
             self._pipeline_health[key].append(health)
 

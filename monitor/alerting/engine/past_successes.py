@@ -25,7 +25,6 @@ _RUNS = 40  # of each pipeline, the newest ones
 _READ_AT = (0.0, 60.0, 300.0, 1_200.0, 3_600.0)  # seconds since all of the kind was known first
 _PIPELINES_OF_A_CYCLE = 100
 _READ_AT_ONCE = 10  # of them: learning the past of one takes up to 0.2 ms
-_HEALTHS_AT_ONCE = 500  # of 10,000 pipelines and more, compared with little
 
 _KindOfRun = tuple[str, RunKind]  # workspace, kind
 
@@ -79,7 +78,7 @@ class PastSuccesses:
 
     async def _wait_for(self, due: set[_KindOfRun]) -> None:
         found = dict.fromkeys(self._waiting)
-        async for health in in_slices(self._view.pipeline_health(), size=_HEALTHS_AT_ONCE):
+        async for health in in_slices(self._view.pipeline_health()):  # 10,000 and more
             if (health.workspace, health.run_kind) in due:
                 found[health.workspace, health.run_kind, health.pipeline] = None
         self._waiting = deque(found)

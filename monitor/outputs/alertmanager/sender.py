@@ -33,7 +33,6 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 _AT_ONCE = 64  # alerts in one request
-_IN_A_SLICE = 500  # alerts looked at in one step
 _RESOLVED_KEPT_SECONDS = 900.0  # for so long a resolved alert is repeated, as Prometheus does
 _SOONER = 4  # after a failure the next repetition comes so many times sooner
 
@@ -197,7 +196,7 @@ class Sender:
             return self._firing
         firing: dict[str, Alert] = {}
         newest: dict[str, Alert] = {}
-        async for alert in in_slices(snapshot.alerts, size=_IN_A_SLICE):
+        async for alert in in_slices(snapshot.alerts):  # thousands may fire
             newest[alert.fingerprint] = alert
             if alert.is_notified and alert.state is AlertState.FIRING:
                 firing[alert.fingerprint] = alert

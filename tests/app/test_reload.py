@@ -152,11 +152,12 @@ def shown(daemon: Daemon) -> set[str]:
 
 
 def pollers() -> dict[str, asyncio.Task[Any]]:
-    """Return the task that polls each workspace."""
+    """Return the task that supervises the poller of each workspace; its run is a task below it."""
     return {
         task.get_name().removeprefix("poller "): task
         for task in asyncio.all_tasks()
         if task.get_name().startswith("poller ")
+        and getattr(task.get_coro(), "__name__", "") == "supervise"
     }
 
 

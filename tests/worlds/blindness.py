@@ -197,9 +197,11 @@ def _of_flows(world: World, hiding: Hiding, flows: frozenset[int]) -> Blindness:
     """Return what follows from flows that are hidden by rights: each is missed in their list."""
     listed = POLL.names_seconds * 1.1  # by the first list without it, which its own read confirms
     down = [*world.outages, *world.stops, *_without_list_of_flows(world)]
-    is_owed = due(0.0, listed, down) <= hiding.span.begin and all(
-        flow.deleted_at == NEVER for flow in world.flows if flow.id in flows
-    )
+    is_listed = due(0.0, listed, down) <= hiding.span.begin
+    # What another person does not see is no right that was lost: it must be missed before.
+    is_of_person = due(hiding.span.begin, listed, down) <= world.other_person_from
+    is_left = all(flow.deleted_at == NEVER for flow in world.flows if flow.id in flows)
+    is_owed = is_listed and is_of_person and is_left
     is_all = flows >= {flow.id for flow in world.flows}
     return Blindness(
         text=f"flow {sorted(flows)} is hidden, and refused by id with {hiding.refusal}",

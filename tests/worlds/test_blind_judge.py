@@ -274,8 +274,14 @@ def test_a_flow_that_is_hidden_by_rights_and_green_is_found() -> None:
             )
         },
         {"flows": (Pipeline(id=_FLOW, name="Flow", parts=(_RECIPE,), deleted_at=300.0),)},
+        {"other_person_from": 110.0},
     ],
-    ids=["nobody has listed it", "flows are not listed", "deleted"],
+    ids=[
+        "nobody has listed it",
+        "flows are not listed",
+        "deleted",
+        "another person may not see it",
+    ],
 )
 def test_a_flow_that_nobody_can_miss_is_owed_nothing(excused: dict[str, object]) -> None:
     """Only who has seen it, and reads the list that lacks it, can say that it is hidden."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
@@ -26,7 +26,7 @@ from monitor.polling.poll_loop.poll import Poll, every
 from monitor.polling.poll_loop.reads import attempt_each, is_about_the_object
 from monitor.polling.reconciliation.by_id import ById
 from monitor.polling.run_observations import PENDING_WORD, RUNNING_WORD
-from monitor.workspace.payloads import JobGroupRow, Page, PlanRunRow
+from monitor.workspace.payloads import Page
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -213,11 +213,11 @@ class Reconciliation:
             await self._read_omitted(RunKind.FLOW_RUN, set(), before)
 
     async def _handle_job_groups(self, *, status: bool) -> set[str]:
-        pages = self._job_group_pages(status=status)
+        pages = self._pages(self._context.client.runs.job_library, status=status)
         return await self._handle(pages, RunKind.JOB_GROUP, self._job_groups.handle_page)
 
     async def _handle_plan_runs(self, *, status: bool) -> set[str]:
-        pages = self._plan_run_pages(status=status)
+        pages = self._pages(self._context.client.runs.plan_runs, status=status)
         return await self._handle(pages, RunKind.PLAN_RUN, self._plan_runs.handle_page)
 
     async def _handle(
@@ -236,24 +236,12 @@ class Reconciliation:
             listed.update(row.id for row in page.rows)
         return listed
 
-    async def _job_group_pages(self, *, status: bool) -> AsyncIterator[Page[JobGroupRow]]:
-        client = self._context.client
+    async def _pages(
+        self, read: Callable[..., AsyncIterator[Page[RunRow]]], *, status: bool
+    ) -> AsyncIterator[Page[RunRow]]:
         for word in self._words(status=status):
             try:
-                async for page in client.runs.job_library(
-                    status=word,
-                    created_since=None if word else self._yesterday(),
-                    priority=Priority.RECONCILIATION,
-                ):
-                    yield page
-            except RequestRejectedError as error:
-                self._refuse(word, error)
-
-    async def _plan_run_pages(self, *, status: bool) -> AsyncIterator[Page[PlanRunRow]]:
-        client = self._context.client
-        for word in self._words(status=status):
-            try:
-                async for page in client.runs.plan_runs(
+                async for page in read(
                     status=word,
                     created_since=None if word else self._yesterday(),
                     priority=Priority.RECONCILIATION,

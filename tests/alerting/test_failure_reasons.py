@@ -9,7 +9,7 @@ from monitor.alerting.rules.contract import AnyRuleDefinition, Firing
 from monitor.alerting.rules.failing_repeatedly import DEFINITION as FAILING_REPEATEDLY
 from monitor.alerting.rules.run_failed import DEFINITION as RUN_FAILED
 from monitor.model.events import EventType, RunEvent
-from monitor.model.runs import RunState, Status
+from monitor.model.runs import RunKind, RunState, Status
 from tests.alerting.rule_history import Story
 from tests.alerting.run_samples import at, rule, run_event, state
 
@@ -37,3 +37,19 @@ def test_the_reason_of_an_older_failure_is_not_that_of_the_newest(
     ]
     shown = [(answer.facts["run"], answer.facts["error"]) for answer in fired]
     assert shown == [("1", None), ("3", None), ("3", None), ("3", "error 3")]
+
+
+def test_the_reason_of_a_part_is_that_of_its_run_before_that_has_ended() -> None:
+    """A part fails before the flow run around it, which often has no text of its own."""
+    story = Story(
+        FAILING_REPEATEDLY,
+        msgspec.structs.replace(rule(FAILING_REPEATEDLY.rule), threshold=2.0),
+    )
+    first = state(1, Status.FAILED, kind=RunKind.FLOW_RUN, finished_at=at(60), error="first")
+    story.on_event(run_event(first))
+    inside = state(9, Status.FAILED, finished_at=at(119), error="broken")
+    second = state(2, Status.FAILED, kind=RunKind.FLOW_RUN, finished_at=at(120))
+    story.on_event(run_event(inside), root_run=second.key)
+    firing = story.on_event(run_event(second))
+    assert isinstance(firing, Firing)
+    assert (firing.facts["run"], firing.facts["error"]) == ("2", "broken")

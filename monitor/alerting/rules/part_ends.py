@@ -172,7 +172,7 @@ def with_error(event_input: EventInput, ends: SubjectEnds) -> SubjectEnds:
         name = run.pipeline.name
     if error is None and name is None:
         return ends
-    if known is not None and known.run != root and _fails_after(ends, known.run, root):
+    if known is not None and known.run != root and _is_of_older(event_input, ends, known.run):
         return ends  # the reason of an older failure, read late
     if known is not None and known.run == root:
         # The root run repeats the reason of its part; what has a reason is not replaced by nothing.
@@ -181,12 +181,12 @@ def with_error(event_input: EventInput, ends: SubjectEnds) -> SubjectEnds:
     return ends if newest == known else SubjectEnds(parts=ends.parts, error=newest)
 
 
-def _fails_after(ends: SubjectEnds, run_id: str, other_id: str) -> bool:
-    """True where the first run failed, and ended after the other one."""
-    end, other = _known_end(ends, run_id), _known_end(ends, other_id)
-    if end is None or end.status is not Status.FAILED:
-        return False
-    return other is None or end.order > other.order
+def _is_of_older(event_input: EventInput, ends: SubjectEnds, run_id: str) -> bool:
+    """True where the event is about a root run that ended before this one, which failed."""
+    end, other = _known_end(ends, run_id), _known_end(ends, event_input.root_run.id)
+    ended = other or (event_input.end if event_input.is_own else None)
+    is_failure = end is not None and end.status is Status.FAILED
+    return is_failure and ended is not None and end is not None and end.order > ended.order
 
 
 def error_facts(run: RunKey, newest: RunError | None) -> Facts:

@@ -5,7 +5,9 @@ arrives here is a defect of ours or a failure that no other part can handle.
 
 A store that does not answer is no failure of the tasks that need it, and none of them waits for it
 by itself: the error rises to here, and the task begins again once its wait is over, from what the
-store holds. Each try is one line of the log. The check of the store makes the daemon not ready.
+store holds. Each try is one line of the log. The check of the store makes the daemon not ready, and
+so does a task that has waited in vain for several times: it may be the only one that is refused.
+Deliveries and the link to a broker wait by themselves, for their window and session would be lost.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ _JITTER = random.SystemRandom()
 
 _LOGGED_AGAIN_SECONDS = 600.0  # between two log lines of one failure of a part
 _FAILURES_REMEMBERED = 1_000
+_STORE_TRIES = 5  # in a row, about half a minute; a task that needs more is shown as failed
 
 T = TypeVar("T")
 
@@ -110,11 +113,11 @@ class Supervisor:
 
         A task that returns although it is not ``finite`` counts as failed. A ``vital`` task is
         not restarted: its failure is logged, counted and raised. One that ends because its store
-        was lost has not failed, and is done; one whose store does not answer has not failed either,
-        and is restarted.
+        was lost has not failed, and is done; one whose store does not answer is restarted, is not
+        counted, and is shown as failed only after several tries in a row.
         """
         self._failures.labels(name)  # a known task is counted from 0
-        attempt = 0
+        attempts = {True: 0, False: 0}  # of the store, and of the task itself
         try:
             while True:
                 began = self._clock.monotonic()
@@ -123,9 +126,12 @@ class Supervisor:
                 if failure is None:
                     return
                 if self._clock.monotonic() - began >= self._waits.healthy_seconds:
-                    attempt = 0
-                attempt += 1
-                await self._wait_for_restart(name, attempt, failure)
+                    attempts = dict.fromkeys(attempts, 0)
+                is_store = isinstance(failure, BusUnavailableError)
+                attempts[is_store] += 1
+                if is_store and attempts[True] > _STORE_TRIES:
+                    self._set_status(name, TaskState.FAILED, reason=_one_line(failure))
+                await self._wait_for_restart(name, attempts[is_store], failure)
         except asyncio.CancelledError:
             # A cancelled task is not wanted any more, so it must not count as not ready.
             self._status.pop(name, None)

@@ -332,6 +332,37 @@ async def test_a_task_whose_store_is_lost_has_not_failed(
     assert scene.supervisor.status()["poller"].state is TaskState.FAILED
 
 
+async def test_a_task_that_the_store_refuses_for_long_is_shown_as_failed(
+    scene: SupervisorScene,
+) -> None:
+    """It may be the only one that is refused; it is still not counted, and begins again."""
+    worker = Worker(*([BusUnavailableError("no answer within 10 s")] * 6))
+    await scene.start("poller", worker)
+    await scene.clock.advance(24.9)
+    assert scene.supervisor.status()["poller"].state is TaskState.RUNNING
+    await scene.clock.advance(0.2)
+    status = scene.supervisor.status()["poller"]
+    assert (status.state, status.reason) == (
+        TaskState.FAILED,
+        "BusUnavailableError: no answer within 10 s",
+    )
+    await scene.clock.advance(10)
+    assert scene.supervisor.status()["poller"].state is TaskState.RUNNING
+    assert (worker.starts, scene.failures("poller")) == (7, 0)
+
+
+async def test_a_defect_after_an_outage_of_the_store_waits_as_a_first_one(
+    scene: SupervisorScene,
+) -> None:
+    """The waits for the store and those after a defect grow by themselves."""
+    worker = Worker(*([BusUnavailableError("away")] * 4), RuntimeError("defect"))
+    with structlog.testing.capture_logs() as logged:
+        await scene.start("poller", worker)
+        await scene.clock.advance(30)
+    waits = [line["wait_seconds"] for line in logged if "wait_seconds" in line]
+    assert waits == [1, 2, 4, 8, 1]
+
+
 @pytest.mark.parametrize("is_grouped", [False, True])
 async def test_a_task_whose_store_does_not_answer_has_not_failed(
     scene: SupervisorScene, *, is_grouped: bool

@@ -1,6 +1,6 @@
 """Passes stored callbacks to the observer, and dismisses those that no run will ever confirm.
 
-The tasks ``take`` and ``ask``, and one task for each batch, share ``_waiting`` and the two timers;
+The tasks ``take`` and ``ask``, and one task for each batch, share ``_waiting`` and the two queues;
 these change only under ``_turn``, or without an await in between. ``take`` alone moves
 ``_read_until``. A cancelled run loses only memory: what it had not processed is still in the inbox,
 and the next run reads it from the start.
@@ -88,6 +88,9 @@ class InboxReader:
         self._arrived = asyncio.Event()
         self._read_until = 0
         self._waiting: dict[int, _Waiting] = {}
+        self._former: dict[
+            int, _Waiting
+        ] = {}  # of a run that the store ended, until it is read again
         # By the ids of callbacks that wait; the store bounds them.
         self._retries: DueQueue[int, None] = DueQueue(clock, bound=None)
         self._asks: DueQueue[int, None] = DueQueue(clock, bound=None)
@@ -105,9 +108,10 @@ class InboxReader:
         Raises:
             ExceptionGroup: of a `BusUnavailableError`; the next run takes what is left.
         """
-        # A restarted reader starts over: what it had in memory is still in the inbox.
+        # A restarted reader starts over: what it had in memory is still in the inbox. How long a
+        # callback has waited, and how often it was asked for, goes on.
         self._read_until = 0
-        self._waiting.clear()
+        self._former, self._waiting = {**self._former, **self._waiting}, {}
         self._retries.clear()
         self._asks.clear()
         self._room = asyncio.Semaphore(self._batches)
@@ -144,6 +148,8 @@ class InboxReader:
             callbacks = arrivals.callbacks
             if not callbacks:
                 self._room.release()
+                if self._newest is None or self._newest.done():
+                    self._former.clear()  # all that is left has been read again
                 return
             self._read_until = arrivals.until
             if self._batches == 1:  # what arrives during its commit is the next batch
@@ -268,17 +274,21 @@ class InboxReader:
                     self._forget(callback.id)
 
     def _wait_for(self, callback: StoredCallback) -> None:
-        now = self._clock.monotonic()
-        waiting = self._waiting.setdefault(callback.id, _Waiting(callback=callback, since=now))
+        waiting = self._waiting.get(callback.id) or self._former.pop(callback.id, None)
+        if waiting is None:
+            waiting = _Waiting(callback=callback, since=self._clock.monotonic())
+        self._waiting[callback.id] = waiting
         wait = _wait_seconds(waiting.attempts, _LONGEST_RETRY_WAIT_SECONDS)
         self._retries.put(callback.id, None)
         self._retries.schedule(callback.id, after_seconds=wait)
-        if waiting.attempts == 0:
-            self._asks.put(callback.id, None, after_seconds=_FIRST_WAIT_SECONDS)
+        if callback.id not in self._asks:
+            asked_after = _wait_seconds(waiting.confirmations, _LONGEST_CONFIRMATION_WAIT_SECONDS)
+            self._asks.put(callback.id, None, after_seconds=asked_after)
         waiting.attempts += 1
 
     def _forget(self, callback_id: int) -> None:
         self._waiting.pop(callback_id, None)
+        self._former.pop(callback_id, None)
         self._retries.remove(callback_id)
         self._asks.remove(callback_id)
 

@@ -144,7 +144,7 @@ class Registrar:
         return await self._maintenance.test()
 
     async def sync(self, flow_id: str | None = None) -> list[WebhookTaskStatus]:
-        """Make the tasks of all flows, or of one, as configured, without waiting for their timers.
+        """Make the tasks of all flows, or of one, as configured, at once.
 
         Returns after some twenty seconds; `run` does the rest. A cancelled call leaves the flows
         scheduled.
@@ -196,7 +196,7 @@ class Registrar:
             )
 
     async def _schedule_flows(self) -> None:
-        """Set a timer for every flow without one: new flows, and those that lost their task."""
+        """Queue every flow that is not: new flows, and those that lost their task."""
         configured, own = self._configured.by_id(), await self._maintenance.own()
         self._configured.warn_of_unmatched(configured)
         # A workspace may have ten thousand flows.

@@ -326,6 +326,25 @@ async def test_a_store_that_cannot_be_read_ends_the_reader(
     await asyncio.wait({running})
 
 
+async def test_a_restart_for_the_store_does_not_begin_the_wait_of_a_callback_again(
+    reader: InboxReader, bus: SqliteBus, clock: ManualClock
+) -> None:
+    """What has waited for most of its time is given up in time, however often the reader starts."""
+    await arrive(bus, clock, 9)
+    await reader.take_all()
+    await clock.advance(3_000)
+    running = asyncio.create_task(reader.run())
+
+    async def is_given_up() -> bool:
+        await clock.advance(10)
+        return (await bus.inbox("acme", limit=10)).callbacks == ()
+
+    await eventually(is_given_up, why="the callback is not given up")
+    assert clock.monotonic() < 3_000 + 1_500
+    running.cancel()
+    await asyncio.wait({running})
+
+
 async def test_each_stored_callback_requests_a_poll(
     reader: InboxReader, workspace: Workspace
 ) -> None:

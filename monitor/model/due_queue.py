@@ -74,16 +74,25 @@ class DueQueue(Generic[K, V]):
     def get(self, key: K) -> V | None:
         return self._entries[key].value if key in self._entries else None
 
-    def put(self, key: K, value: V, *, after_seconds: float = 0.0, attempts: int = 0) -> bool:
+    def put(
+        self,
+        key: K,
+        value: V,
+        *,
+        after_seconds: float = 0.0,
+        attempts: int = 0,
+        is_durable: bool = False,
+    ) -> bool:
         """Add a key, due after so long and ``attempts``; False where the queue is full.
 
-        One that is there takes the value and stays due when it was.
+        One that is there takes the value and stays due when it was. What ``is_durable`` already is
+        taken in any case: others may have come since its caller has asked for room.
         """
         entry = self._entries.get(key)
         if entry is not None:
             entry.value = value
             return True
-        if not self.has_room():
+        if not (is_durable or self.has_room()):
             return False
         self._entries[key] = _Entry(value, attempts=attempts)
         self.schedule(key, after_seconds=after_seconds)

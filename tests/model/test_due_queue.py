@@ -162,3 +162,13 @@ def test_places_that_were_left_do_not_add_up() -> None:
         queue.schedule(number % 10, after_seconds=float(number))
     assert len(queue._heap) <= 64
     assert len(queue) == 10
+
+
+def test_what_is_durable_already_is_taken_beyond_the_bound() -> None:
+    """Between the question for room and the answer of the store others may have come."""
+    queue: DueQueue[str, int] = DueQueue(ManualClock(), bound=1)
+    assert queue.put("a", 1)
+    assert not queue.put("b", 1)
+    assert queue.put("c", 1, is_durable=True)
+    assert queue.due() == ["a", "c"]
+    assert not queue.has_room()

@@ -27,6 +27,7 @@ REFETCH_QUEUE = "refetch_queue"  # topic of its state entries
 _BASE_WAIT_SECONDS = 5.0
 _GIVEN_UP = 1_000
 _AT_MOST = 5_000
+_AT_ONCE = 100  # looked for in one step, where all of them may be due
 
 # Reads and observes one run; the flag says that this is the last attempt. The observer's commit
 # carries the state entry that removes the run from the queue.
@@ -72,7 +73,7 @@ class RefetchQueue:
                     "state entry left out", reason=f"{REFETCH_QUEUE} {stored!r} names no run"
                 )
                 continue
-            self._queue.put(self._context.key(RunKind(kind), run_id), 0)
+            self._queue.put(self._context.key(RunKind(kind), run_id), 0, is_durable=True)
 
     async def add_bad_rows(self, kind: RunKind, bad_rows: Sequence[BadRow]) -> None:
         """Queue rows that cannot be decoded. Durable on return."""
@@ -105,7 +106,7 @@ class RefetchQueue:
         ]
         await self._context.observer.observe((), state_entries=state_entries)
         for key in fresh:
-            self._queue.put(key, 0)
+            self._queue.put(key, 0, is_durable=True)
 
     def seconds_until_due(self) -> float | None:
         """Return when `poll` has something to do; None where the queue is empty."""
@@ -118,8 +119,9 @@ class RefetchQueue:
             MonitorError: the last failure; every run has been tried.
         """
         failure: MonitorError | None = None
-        for key in self._queue.due():
-            failure = await self._try(key, read) or failure
+        while due := self._queue.due(_AT_ONCE):  # what was tried is due later, or gone
+            for key in due:
+                failure = await self._try(key, read) or failure
         if failure is not None:
             raise failure
 

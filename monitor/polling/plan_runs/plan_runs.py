@@ -59,7 +59,11 @@ _DECODER = msgspec.json.Decoder(_Shown)
 
 
 class UnlabelledPlanRuns:
-    """Bounded; above the bound a plan run keeps no pipeline."""
+    """Plan runs that were observed without their plan: it is looked up until it is known.
+
+    Durable, so that a restart loses none. Waits grow, and a run is dropped when the store has
+    forgotten it. Bounded; above the bound a plan run keeps no pipeline.
+    """
 
     def __init__(self, context: PollContext, *, plans: Plans) -> None:
         self._context = context
@@ -85,7 +89,7 @@ class UnlabelledPlanRuns:
         """Read back what was left by an earlier run of the monitor."""
         stored = await self._context.bus.state_entries(self._context.name, UNLABELLED)
         for run_id, shown in decode_entries(stored, _DECODER, topic=UNLABELLED).items():
-            self._waiting.put(run_id, shown, attempts=1)
+            self._waiting.put(run_id, shown, attempts=1, is_durable=True)
 
     def seconds_until_due(self) -> float | None:
         """Return when `poll` has something to do; None where nothing is waited for."""
@@ -102,7 +106,9 @@ class UnlabelledPlanRuns:
         state_entry = self._state_entry(row.id, msgspec.json.encode(shown))
         await self._context.observer.observe((), state_entries=(state_entry,))
         # It was tried when it was observed.
-        self._waiting.put(row.id, shown, after_seconds=_BASE_WAIT_SECONDS, attempts=1)
+        self._waiting.put(
+            row.id, shown, after_seconds=_BASE_WAIT_SECONDS, attempts=1, is_durable=True
+        )
 
     def retry(self, plan_id: str | None) -> None:
         """The plan of this id is known now: label all its runs soon."""

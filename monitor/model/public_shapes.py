@@ -1,4 +1,4 @@
-"""The public shapes of a run and an alert: what API, page, events and retained states all say.
+"""The public shapes of a run and an alert: what API, page and events say, and alerts on MQTT.
 
 Each adds what only it says. A shape that renames fields on the wire declares them again.
 """

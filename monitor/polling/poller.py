@@ -129,7 +129,11 @@ class WorkspacePoller:
         return await self._polls.job_groups.complete(observations)
 
     async def run(self) -> None:
-        """Follow the workspace until cancelled. A poll that fails never stops another."""
+        """Follow the workspace until cancelled. A poll that fails never stops another.
+
+        Raises:
+            BusError: of what is stored beside the polls; the next run begins again.
+        """
         context = self._context
         # Built again, because a failure may have left a poll in the middle of something.
         polls = self._polls = build(context)

@@ -50,6 +50,7 @@ class TrackedRuns:
         self._clock = clock
         self._requested: dict[RunKey, float] = {}  # since when in this life, monotonic
         self._is_loaded = False
+        self._attempts = 1  # since one was added; a restart for the store's sake is none
         self._added = asyncio.Event()
 
     async def track(self, key: RunKey) -> bool | None:
@@ -90,13 +91,13 @@ class TrackedRuns:
         Raises:
             BusUnavailableError: the store does not answer; the supervisor tries again.
         """
-        attempt = 1
         while True:
             is_idle = self._is_loaded and not self._requested
-            if await self._is_added_within(_IDLE_SECONDS if is_idle else _wait_seconds(attempt)):
-                attempt = 1
+            wait = _IDLE_SECONDS if is_idle else _wait_seconds(self._attempts)
+            if await self._is_added_within(wait):
+                self._attempts = 1
                 continue
-            attempt += 1
+            self._attempts += 1
             await self._load()
             for key, since in list(self._requested.items()):
                 if await self._is_over(key, since):

@@ -21,7 +21,7 @@ from monitor.model.due_queue import NEVER, DueQueue
 from monitor.model.errors import BusError, TryLaterError, UnauthorizedError, WorkspaceError
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, Source
-from monitor.model.slices import pieces_of
+from monitor.model.slices import in_slices, pieces_of
 from monitor.model.waits import happens_within
 from monitor.polling.details.job_records import FEW, JobRecords
 from monitor.polling.poll_loop.context import PollContext
@@ -316,7 +316,8 @@ class DetailReaders:
                 for request in requests
                 if (found := records.get(request.observation.key.id)) is not None
             ]
-            for piece in pieces_of(shown, size=_PIECE):
+            # A step ends with each piece, also where none of its runs is final.
+            async for piece in in_slices(pieces_of(shown, size=_PIECE), size=1):
                 for request, found in piece:
                     self._take(request, found.jobs, found.read_at)
                 await self._observe([request for request, _ in piece if request.is_final])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import math
 from datetime import UTC, datetime, timedelta
 
 from monitor.model.clock import Clock
@@ -41,24 +42,48 @@ class ManualClock:
 
     async def advance(self, seconds: float) -> None:
         """Let ``seconds`` pass, waking sleepers in their order and letting each run on."""
-        end = self._monotonic + seconds
-        await self._settle()
-        while self._sleepers and self._sleepers[0][0] <= end:
-            due, _, woken = heapq.heappop(self._sleepers)
-            self._move_to(max(due, self._monotonic))
-            if not woken.done():
-                woken.set_result(None)
-            await self._settle()
-        self._move_to(end)
-        await self._settle()
+        await advance_together(self, seconds=seconds)
+
+    def _next_due(self) -> float:
+        return max(self._sleepers[0][0], self._monotonic) if self._sleepers else math.inf
+
+    def _wake_next(self) -> None:
+        _, _, woken = heapq.heappop(self._sleepers)
+        if not woken.done():
+            woken.set_result(None)
 
     def _move_to(self, monotonic: float) -> None:
         self._now += timedelta(seconds=monotonic - self._monotonic)
         self._monotonic = monotonic
 
-    async def _settle(self) -> None:
-        for _ in range(20):
-            await asyncio.sleep(0)
+
+async def advance_together(*clocks: ManualClock, seconds: float) -> None:
+    """Let ``seconds`` pass for several machines at once, waking their sleepers in their order.
+
+    An answer under way while one clock is moved before the other would show a difference between
+    them that there never was.
+    """
+    await _settle()
+    ends = {clock: clock._monotonic + seconds for clock in clocks}
+    while True:
+        first = min(clocks, key=lambda clock: clock._next_due() - ends[clock])
+        due = first._next_due()
+        if due > ends[first]:
+            break
+        for clock, end in ends.items():
+            # Never back, by what floats cannot hold.
+            elsewhere = max(clock._monotonic, end - (ends[first] - due))
+            clock._move_to(due if clock is first else elsewhere)
+        first._wake_next()
+        await _settle()
+    for clock, end in ends.items():
+        clock._move_to(end)
+    await _settle()
+
+
+async def _settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
 
 
 class FastClock(ManualClock):

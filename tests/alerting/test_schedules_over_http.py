@@ -37,7 +37,7 @@ from monitor.sandbox.world.records.runs import RanFrom
 from monitor.schedules import times_between
 from tests.alerting.engine_scene import guard
 from tests.alerting.scheduled_world import EARLY, GRACE, HOURLY, NIGHTLY, Rhythm
-from tests.clocks import ManualClock
+from tests.clocks import ManualClock, advance_together
 from tests.polling.conftest import Scene, asleep
 from tests.schedules.minutes import Minutes
 
@@ -118,8 +118,7 @@ class Night:
     async def sleep(self, until: datetime) -> None:
         """Let only the time pass, as while nobody monitors."""
         seconds = (until - self.clock.now()).total_seconds()
-        await self.world_clock.advance(seconds)
-        await self.clock.advance(seconds)
+        await advance_together(self.world_clock, self.clock, seconds=seconds)
 
     async def told(self) -> list[AlertEvent]:
         rows = await self._scene.bus.events(after=0, limit=10_000)
@@ -160,8 +159,10 @@ async def night(folder: Path, begin: datetime) -> AsyncIterator[Night]:
     await it.sandbox.start()
     try:
         await it.begin()
-        yield it
-        await it.end()
+        try:
+            yield it
+        finally:
+            await it.end()
     finally:
         await it.sandbox.stop()
 

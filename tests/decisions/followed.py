@@ -19,7 +19,7 @@ from monitor.sandbox.settings import SandboxSettings, WorkSettings, WorldOptions
 from monitor.sandbox.world.records.objects import Flow, Recipe
 from monitor.sandbox.world.records.runs import JobGroup, RanFor
 from tests.app.eventually import pause
-from tests.clocks import ManualClock
+from tests.clocks import ManualClock, advance_together
 from tests.polling.conftest import NAME, Scene, asleep, until
 
 ALL = ["queued", "started", "succeeded"]
@@ -109,8 +109,7 @@ class Followed:
     async def pass_time(self, seconds: float, *, step: float = 15.0) -> None:
         """Let workspace and monitor live on for so long."""
         while seconds > 0:
-            await self.world_clock.advance(min(step, seconds))
-            await self.clock.advance(min(step, seconds))
+            await advance_together(self.world_clock, self.clock, seconds=min(step, seconds))
             await asleep(self.clock)
             seconds -= step
 
@@ -121,8 +120,7 @@ class Followed:
         machine the monitor's clock would run on meanwhile.
         """
         for second in range(seconds):
-            await self.world_clock.advance(1)
-            await self.clock.advance(1)
+            await advance_together(self.world_clock, self.clock, seconds=1)
             await pause(0.005)
             await until(lambda: self._arrived <= self._answered())
             beat = StateEntry(workspace=NAME, topic="test", key="second", value=b"%d" % second)
@@ -143,8 +141,7 @@ class Followed:
 
     async def pass_time_there(self, seconds: float) -> None:
         """Let the workspace live on while the monitor is down."""
-        await self.world_clock.advance(seconds)
-        await self.clock.advance(seconds)
+        await advance_together(self.world_clock, self.clock, seconds=seconds)
 
     def recipes(self) -> list[Recipe]:
         return list(self.sandbox.world.recipes.live())

@@ -16,7 +16,7 @@ from monitor.model.secrets import Secret
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorldOptions
-from tests.clocks import ManualClock
+from tests.clocks import ManualClock, advance_together
 from tests.polling.conftest import NAME, Scene, loops, until
 
 READS = (
@@ -92,8 +92,7 @@ class Lives:
 
     async def pass_time(self, seconds: float) -> None:
         for _ in range(int(seconds // 30)):
-            await self._world_clock.advance(30)
-            await self.clock.advance(30)
+            await advance_together(self._world_clock, self.clock, seconds=30)
             await self._settle()
 
     async def _settle(self) -> None:

@@ -29,7 +29,7 @@ class Worker:
         await asyncio.Event().wait()
 
 
-class SupervisorScene:
+class SupervisorScenario:
     """A supervisor with its surroundings, and the tasks that it runs."""
 
     def __init__(self) -> None:
@@ -56,16 +56,16 @@ class SupervisorScene:
 
 
 @pytest.fixture
-async def scene() -> AsyncIterator[SupervisorScene]:
+async def scenario() -> AsyncIterator[SupervisorScenario]:
     """Yield a supervisor and cancel its tasks at the end."""
-    scene = SupervisorScene()
-    yield scene
-    for task in scene.tasks:
+    scenario = SupervisorScenario()
+    yield scenario
+    for task in scenario.tasks:
         task.cancel()
-    await asyncio.gather(*scene.tasks, return_exceptions=True)
+    await asyncio.gather(*scenario.tasks, return_exceptions=True)
 
 
-async def test_a_group_that_fails_is_restarted(scene: SupervisorScene) -> None:
+async def test_a_group_that_fails_is_restarted(scenario: SupervisorScenario) -> None:
     """A task that fails by one of a group of its own is restarted as any other."""
     worker = Worker(RuntimeError("defect"))
 
@@ -74,60 +74,60 @@ async def test_a_group_that_fails_is_restarted(scene: SupervisorScene) -> None:
             group.create_task(worker.run())
             group.create_task(asyncio.Event().wait())
 
-    task = asyncio.create_task(scene.supervisor.supervise("group", run))
-    scene.tasks.append(task)
-    await scene.clock.advance(0)
-    assert scene.supervisor.status()["group"].state is TaskState.FAILED
-    await scene.clock.advance(1)
+    task = asyncio.create_task(scenario.supervisor.supervise("group", run))
+    scenario.tasks.append(task)
+    await scenario.clock.advance(0)
+    assert scenario.supervisor.status()["group"].state is TaskState.FAILED
+    await scenario.clock.advance(1)
 
     assert worker.starts == 2
-    assert scene.supervisor.status()["group"].state is TaskState.RUNNING
+    assert scenario.supervisor.status()["group"].state is TaskState.RUNNING
 
 
-async def test_a_failed_task_is_restarted_after_a_wait(scene: SupervisorScene) -> None:
+async def test_a_failed_task_is_restarted_after_a_wait(scenario: SupervisorScenario) -> None:
     """The restart comes when the wait is over, not before, and is counted."""
     worker = Worker(RuntimeError("odd payload"))
-    await scene.start("polling", worker)
+    await scenario.start("polling", worker)
     assert worker.starts == 1
-    assert scene.supervisor.status()["polling"].state is TaskState.FAILED
-    await scene.clock.advance(0.9)
+    assert scenario.supervisor.status()["polling"].state is TaskState.FAILED
+    await scenario.clock.advance(0.9)
     assert worker.starts == 1
-    await scene.clock.advance(0.1)
+    await scenario.clock.advance(0.1)
     assert worker.starts == 2
-    status = scene.supervisor.status()["polling"]
+    status = scenario.supervisor.status()["polling"]
     assert (status.state, status.restarts) == (TaskState.RUNNING, 1)
-    assert status.since == scene.clock.now()
-    assert scene.failures("polling") == 1
+    assert status.since == scenario.clock.now()
+    assert scenario.failures("polling") == 1
 
 
-async def test_waits_double_up_to_a_cap(scene: SupervisorScene) -> None:
+async def test_waits_double_up_to_a_cap(scenario: SupervisorScenario) -> None:
     """A task that fails again and again is tried after 1, 2, 4, 4 seconds."""
     worker = Worker(*[RuntimeError("again")] * 5)
-    await scene.start("mqtt", worker)
+    await scenario.start("mqtt", worker)
     starts = []
     for _ in range(12):
-        await scene.clock.advance(1)
+        await scenario.clock.advance(1)
         starts.append(worker.starts)
     assert starts == [2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5]
 
 
-async def test_a_task_that_was_healthy_starts_its_waits_anew(scene: SupervisorScene) -> None:
+async def test_a_task_that_was_healthy_starts_its_waits_anew(scenario: SupervisorScenario) -> None:
     """After a long healthy run the next failure waits only the first wait."""
     release = asyncio.Event()
     starts: list[float] = []
 
     async def run() -> None:
-        starts.append(scene.clock.monotonic())
+        starts.append(scenario.clock.monotonic())
         if len(starts) == 3:
             await release.wait()
         raise RuntimeError("again")
 
-    scene.tasks.append(asyncio.create_task(scene.supervisor.supervise("rules", run)))
-    await scene.clock.advance(3)
+    scenario.tasks.append(asyncio.create_task(scenario.supervisor.supervise("rules", run)))
+    await scenario.clock.advance(3)
     assert starts == [0, 1, 3]
-    await scene.clock.advance(100)
+    await scenario.clock.advance(100)
     release.set()
-    await scene.clock.advance(1)
+    await scenario.clock.advance(1)
     assert starts == [0, 1, 3, 104]
 
 
@@ -146,93 +146,95 @@ async def test_jitter_shortens_a_wait_by_at_most_half() -> None:
         await task
 
 
-async def test_one_failure_does_not_touch_the_others(scene: SupervisorScene) -> None:
+async def test_one_failure_does_not_touch_the_others(scenario: SupervisorScenario) -> None:
     """The task beside a failed one continues."""
     healthy = Worker()
-    await scene.start("workspace a", Worker(RuntimeError("broken")))
-    task = await scene.start("workspace b", healthy)
-    assert scene.supervisor.status()["workspace a"].state is TaskState.FAILED
-    assert scene.supervisor.status()["workspace b"].state is TaskState.RUNNING
+    await scenario.start("workspace a", Worker(RuntimeError("broken")))
+    task = await scenario.start("workspace b", healthy)
+    assert scenario.supervisor.status()["workspace a"].state is TaskState.FAILED
+    assert scenario.supervisor.status()["workspace b"].state is TaskState.RUNNING
     assert not task.done()
-    assert scene.failures("workspace b") == 0
+    assert scenario.failures("workspace b") == 0
 
 
-async def test_a_vital_failure_ends_the_daemon(scene: SupervisorScene) -> None:
+async def test_a_vital_failure_ends_the_daemon(scenario: SupervisorScenario) -> None:
     """A vital task is not restarted: its failure is counted and raised."""
     worker = Worker(BusUnavailableError("the disk is full"))
     with pytest.raises(BusUnavailableError):
-        await scene.supervisor.supervise("writer", worker.run, vital=True)
+        await scenario.supervisor.supervise("writer", worker.run, vital=True)
     assert worker.starts == 1
-    assert scene.failures("writer") == 1
-    status = scene.supervisor.status()["writer"]
+    assert scenario.failures("writer") == 1
+    status = scenario.supervisor.status()["writer"]
     assert status.state is TaskState.FAILED
     assert status.reason == "BusUnavailableError: the disk is full"
 
 
-async def test_a_failure_cancels_the_siblings_in_a_group(scene: SupervisorScene) -> None:
+async def test_a_failure_cancels_the_siblings_in_a_group(scenario: SupervisorScenario) -> None:
     """In the daemon's task group, a vital failure ends the other tasks."""
     with pytest.RaisesGroup(BusUnavailableError):
         async with asyncio.TaskGroup() as group:
             vital = Worker(BusUnavailableError("no space"))
-            group.create_task(scene.supervisor.supervise("polling", Worker().run))
-            group.create_task(scene.supervisor.supervise("writer", vital.run, vital=True))
-    assert set(scene.supervisor.status()) == {"writer"}
+            group.create_task(scenario.supervisor.supervise("polling", Worker().run))
+            group.create_task(scenario.supervisor.supervise("writer", vital.run, vital=True))
+    assert set(scenario.supervisor.status()) == {"writer"}
 
 
-async def test_a_finite_task_may_end(scene: SupervisorScene) -> None:
+async def test_a_finite_task_may_end(scenario: SupervisorScenario) -> None:
     """A finite task that returns is done, and stays listed as done."""
 
     async def run() -> None:
         return
 
-    await scene.supervisor.supervise("registrar", run, finite=True)
-    assert scene.supervisor.status()["registrar"].state is TaskState.DONE
-    assert scene.failures("registrar") == 0
+    await scenario.supervisor.supervise("registrar", run, finite=True)
+    assert scenario.supervisor.status()["registrar"].state is TaskState.DONE
+    assert scenario.failures("registrar") == 0
 
 
-async def test_a_task_that_returns_too_early_is_restarted(scene: SupervisorScene) -> None:
+async def test_a_task_that_returns_too_early_is_restarted(scenario: SupervisorScenario) -> None:
     """An endless task that returns has failed, whatever it thinks."""
     ends: list[None] = []
 
     async def run() -> None:
         ends.append(None)
 
-    scene.tasks.append(asyncio.create_task(scene.supervisor.supervise("inbox", run)))
-    await scene.clock.advance(1)
+    scenario.tasks.append(asyncio.create_task(scenario.supervisor.supervise("inbox", run)))
+    await scenario.clock.advance(1)
     assert len(ends) == 2
-    assert scene.failures("inbox") == 2
+    assert scenario.failures("inbox") == 2
     with pytest.raises(TaskReturnedError):
-        await scene.supervisor.supervise("observer", run, vital=True)
+        await scenario.supervisor.supervise("observer", run, vital=True)
 
 
-async def test_cancellation_passes_and_leaves_nothing_behind(scene: SupervisorScene) -> None:
+async def test_cancellation_passes_and_leaves_nothing_behind(scenario: SupervisorScenario) -> None:
     """A cancelled task ends at once, running or waiting, and is no longer listed."""
-    running = await scene.start("running", Worker())
-    waiting = await scene.start("waiting", Worker(RuntimeError("broken")))
+    running = await scenario.start("running", Worker())
+    waiting = await scenario.start("waiting", Worker(RuntimeError("broken")))
     running.cancel()
     waiting.cancel()
-    await scene.clock.advance(0)
+    await scenario.clock.advance(0)
     assert running.cancelled()
     assert waiting.cancelled()
-    assert scene.supervisor.status() == {}
+    assert scenario.supervisor.status() == {}
 
 
-async def test_the_reason_shows_no_foreign_text(scene: SupervisorScene) -> None:
+async def test_the_reason_shows_no_foreign_text(scenario: SupervisorScenario) -> None:
     """A library's error may contain anything, so only its type is shown outside the log."""
-    await scene.start("mqtt", Worker(ValueError("password is hunter22")))
-    assert scene.supervisor.status()["mqtt"].reason == "ValueError, see the log"
+    await scenario.start("mqtt", Worker(ValueError("password is hunter22")))
+    assert scenario.supervisor.status()["mqtt"].reason == "ValueError, see the log"
 
 
-async def test_the_trace_is_logged(scene: SupervisorScene) -> None:
+async def test_the_trace_is_logged(scenario: SupervisorScenario) -> None:
     """The log gets the whole error with the name of the task."""
     with structlog.testing.capture_logs() as logged:
-        await scene.start("polling", Worker(RuntimeError("odd payload")))
+        await scenario.start("polling", Worker(RuntimeError("odd payload")))
     assert {"event": "task failed", "task": "polling", "exc_info": True}.items() <= (
         logged[0].items()
     )
 
 
-async def test_a_task_that_fails_while_it_is_cancelled_is_over(scene: SupervisorScene) -> None:
+async def test_a_task_that_fails_while_it_is_cancelled_is_over(
+    scenario: SupervisorScenario,
+) -> None:
     """It is not started again, though its group hides the cancellation behind the failure."""
     starts = 0
 
@@ -246,26 +248,26 @@ async def test_a_task_that_fails_while_it_is_cancelled_is_over(scene: Supervisor
             group.create_task(fail())
             task.cancel()
 
-    task = asyncio.create_task(scene.supervisor.supervise("mqtt", run))
-    scene.tasks.append(task)
-    await scene.clock.advance(100)
+    task = asyncio.create_task(scenario.supervisor.supervise("mqtt", run))
+    scenario.tasks.append(task)
+    await scenario.clock.advance(100)
 
     assert (starts, task.cancelled()) == (1, True)
-    assert scene.supervisor.status() == {}
+    assert scenario.supervisor.status() == {}
 
 
 @pytest.mark.parametrize("is_grouped", [False, True])
-async def test_the_store_needs_no_trace(scene: SupervisorScene, *, is_grouped: bool) -> None:
+async def test_the_store_needs_no_trace(scenario: SupervisorScenario, *, is_grouped: bool) -> None:
     """A failure of the store is one sentence with each restart, also where it ended a group."""
     error = BusSchemaError("an event cannot be understood")
     with structlog.testing.capture_logs() as logged:
-        await scene.start(
+        await scenario.start(
             "metrics", Worker(ExceptionGroup("tasks", [error]) if is_grouped else error)
         )
     assert (logged[0]["reason"], logged[0]["exc_info"]) == ("an event cannot be understood", False)
 
 
-async def test_a_part_that_fails_is_left_out(scene: SupervisorScene) -> None:
+async def test_a_part_that_fails_is_left_out(scenario: SupervisorScenario) -> None:
     """Its failure is logged with its trace once, returned on request, and stops nobody."""
     reasons: list[str] = []
 
@@ -273,35 +275,39 @@ async def test_a_part_that_fails_is_left_out(scene: SupervisorScene) -> None:
         raise ValueError("password is hunter22")
 
     with structlog.testing.capture_logs() as logged:
-        answers = [scene.supervisor.contain("rule x", break_down, reasons.append) for _ in range(3)]
-        answers.append(scene.supervisor.contain("rule y", lambda: 7, reasons.append))
+        answers = [
+            scenario.supervisor.contain("rule x", break_down, reasons.append) for _ in range(3)
+        ]
+        answers.append(scenario.supervisor.contain("rule y", lambda: 7, reasons.append))
 
     assert answers == [None, None, None, 7]
     assert reasons == ["ValueError, see the log"] * 3
     assert [line["part"] for line in logged] == ["rule x"]
 
 
-async def test_a_part_that_fails_for_long_is_logged_again(scene: SupervisorScene) -> None:
+async def test_a_part_that_fails_for_long_is_logged_again(scenario: SupervisorScenario) -> None:
     """The same failure is logged every ten minutes, also where it recovered in between."""
 
     def break_down() -> int:
         raise ValueError("odd row")
 
     def contain() -> None:
-        scene.supervisor.contain("rule x", break_down, lambda _: None)
-        scene.supervisor.contain("rule x", lambda: 7, lambda _: None)
+        scenario.supervisor.contain("rule x", break_down, lambda _: None)
+        scenario.supervisor.contain("rule x", lambda: 7, lambda _: None)
 
     with structlog.testing.capture_logs() as logged:
         for _ in range(2):
             for _ in range(3):
                 contain()
-                await scene.clock.advance(60)
-            await scene.clock.advance(600)
+                await scenario.clock.advance(60)
+            await scenario.clock.advance(600)
 
     assert [line["event"] for line in logged] == ["part failed", "part failed"]
 
 
-async def test_two_failures_of_a_part_in_turns_are_logged_once_each(scene: SupervisorScene) -> None:
+async def test_two_failures_of_a_part_in_turns_are_logged_once_each(
+    scenario: SupervisorScenario,
+) -> None:
     """Two subjects that break a rule in different ways do not fill the log."""
 
     def break_down(text: str) -> int:
@@ -310,72 +316,72 @@ async def test_two_failures_of_a_part_in_turns_are_logged_once_each(scene: Super
     with structlog.testing.capture_logs() as logged:
         for _ in range(5):
             for text in ("odd row", "odd column"):
-                scene.supervisor.contain("rule x", partial(break_down, text), lambda _: None)
+                scenario.supervisor.contain("rule x", partial(break_down, text), lambda _: None)
 
     assert len(logged) == 2
 
 
 @pytest.mark.parametrize("is_grouped", [False, True])
 async def test_a_task_whose_store_is_lost_has_not_failed(
-    scene: SupervisorScene, *, is_grouped: bool
+    scenario: SupervisorScenario, *, is_grouped: bool
 ) -> None:
     """It ends, uncounted and without a restart; a group with any other failure is restarted."""
     lost = BusLostError("another daemon has it")
     worker = Worker(ExceptionGroup("tasks", [lost]) if is_grouped else lost)
-    await (await scene.start("outputs", worker))
-    assert (worker.starts, scene.failures("outputs")) == (1, 0)
-    assert scene.supervisor.status()["outputs"].state is TaskState.DONE
+    await (await scenario.start("outputs", worker))
+    assert (worker.starts, scenario.failures("outputs")) == (1, 0)
+    assert scenario.supervisor.status()["outputs"].state is TaskState.DONE
 
     other = Worker(ExceptionGroup("tasks", [lost, ValueError("odd")]))
-    await scene.start("poller", other)
-    assert scene.failures("poller") == 1
-    assert scene.supervisor.status()["poller"].state is TaskState.FAILED
+    await scenario.start("poller", other)
+    assert scenario.failures("poller") == 1
+    assert scenario.supervisor.status()["poller"].state is TaskState.FAILED
 
 
 async def test_a_task_that_the_store_refuses_for_long_is_shown_as_failed(
-    scene: SupervisorScene,
+    scenario: SupervisorScenario,
 ) -> None:
     """It may be the only one that is refused; it is still not counted, and begins again."""
     worker = Worker(*([BusUnavailableError("no answer within 10 s")] * 6))
-    await scene.start("poller", worker)
-    await scene.clock.advance(24.9)
-    assert scene.supervisor.status()["poller"].state is TaskState.RUNNING
-    await scene.clock.advance(0.2)
-    status = scene.supervisor.status()["poller"]
+    await scenario.start("poller", worker)
+    await scenario.clock.advance(24.9)
+    assert scenario.supervisor.status()["poller"].state is TaskState.RUNNING
+    await scenario.clock.advance(0.2)
+    status = scenario.supervisor.status()["poller"]
     assert (status.state, status.reason) == (
         TaskState.FAILED,
         "BusUnavailableError: no answer within 10 s",
     )
-    await scene.clock.advance(10)
-    assert scene.supervisor.status()["poller"].state is TaskState.RUNNING
-    assert (worker.starts, scene.failures("poller")) == (7, 0)
+    await scenario.clock.advance(10)
+    assert scenario.supervisor.status()["poller"].state is TaskState.RUNNING
+    assert (worker.starts, scenario.failures("poller")) == (7, 0)
 
 
 async def test_a_defect_after_an_outage_of_the_store_waits_as_a_first_one(
-    scene: SupervisorScene,
+    scenario: SupervisorScenario,
 ) -> None:
     """The waits for the store and those after a defect grow by themselves."""
     worker = Worker(*([BusUnavailableError("away")] * 4), RuntimeError("defect"))
     with structlog.testing.capture_logs() as logged:
-        await scene.start("poller", worker)
-        await scene.clock.advance(30)
+        await scenario.start("poller", worker)
+        await scenario.clock.advance(30)
     waits = [line["wait_seconds"] for line in logged if "wait_seconds" in line]
     assert waits == [1, 2, 4, 8, 1]
 
 
 @pytest.mark.parametrize("is_grouped", [False, True])
 async def test_a_task_whose_store_does_not_answer_has_not_failed(
-    scene: SupervisorScene, *, is_grouped: bool
+    scenario: SupervisorScenario, *, is_grouped: bool
 ) -> None:
     """It begins again after growing waits, uncounted and not failed, with one line for each."""
     gone = BusUnavailableError("the disk is full")
     failure = ExceptionGroup("tasks", [gone]) if is_grouped else gone
     worker = Worker(*([failure] * 5))
     with structlog.testing.capture_logs() as logged:
-        await scene.start("alerting", worker)
-        assert scene.supervisor.status()["alerting"].state is TaskState.RUNNING
-        await scene.clock.advance(600)
-    assert (worker.starts, scene.failures("alerting")) == (6, 0)
+        await scenario.start("alerting", worker)
+        assert scenario.supervisor.status()["alerting"].state is TaskState.RUNNING
+        await scenario.clock.advance(600)
+    assert (worker.starts, scenario.failures("alerting")) == (6, 0)
     assert [line["event"] for line in logged] == ["task waits for the store"] * 5
     assert [line["wait_seconds"] for line in logged] == [1, 2, 4, 8, 10]
     assert {line["reason"] for line in logged} == {"the disk is full"}

@@ -159,19 +159,8 @@ FILES_TWICE = {
     "settings": "of each room",
 }
 
-# Of tests only the files are held yet: these, and the classes and variables of tests, are not
-# renamed (stage: fixture, scene: scenario, story: recorded history). No new one may come.
-TESTS_NOT_DONE = frozenset(
-    {
-        *("alerting/engine_scene", "alerting/engine_stage", "alerting/explain_scene"),
-        *("alerting/lifecycle_story", "alerting/schedule_stories", "app/oauth_scene"),
-        *("app/run_scenes", "app/stage", "app/workspace_scenes", "cli/api_scene"),
-        *("cli/daemon_scene", "cli/doctor_scene", "crash/cluster/scene", "crash/scene"),
-        *("outputs/alert_stories", "outputs/mqtt_scene", "outputs/output_scene"),
-        *("outputs/stories", "outputs/test_alertmanager_stories", "worlds/story"),
-    }
-)
-STAGE_WORDS = {"scene", "scenes", "stage", "stages", "story", "stories", "theatre"}
+# stage: fixture, scene: scenario, story: recorded history. An explanation has stages.
+FORMER_TEST_WORDS = {"scene", "scenes", "stage", "stages", "story", "stories", "theatre"}
 
 # A docstring of a module does not begin with one of these.
 QUESTION_WORDS = frozenset(
@@ -343,14 +332,15 @@ def test_a_file_name_is_unique_where_its_folder_does_not_settle_it() -> None:
     assert repeated_files().keys() == FILES_TWICE.keys()
 
 
-def test_no_file_of_tests_is_named_after_a_theatre() -> None:
-    """A file that prepares something for tests is named for what it prepares."""
-    files = {
-        str(path.relative_to(TREE / "tests").with_suffix(""))
+def test_fixtures_and_scenarios_are_called_so() -> None:
+    """What prepares something for tests is named for what it prepares."""
+    named = [
+        (path.name, name)
         for path in python_files("tests")
-        if STAGE_WORDS.intersection(parts_of(path.stem))
-    }
-    assert files == TESTS_NOT_DONE
+        for name in [path.stem, *(name for _, name in names_in(path).defined)]
+        if FORMER_TEST_WORDS.intersection(parts_of(name))
+    ]
+    assert named == []
 
 
 def test_every_exception_is_still_needed() -> None:

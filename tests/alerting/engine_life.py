@@ -16,7 +16,7 @@ from monitor.model.live_state import ActiveRun
 from monitor.model.runs import RunKey, RunKind, RunState, Source
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.pipeline_health import PipelineHealthTracker
-from tests.alerting.engine_scene import guard
+from tests.alerting.engine_scenario import guard
 from tests.alerting.recorded_histories import BEGIN, workspace
 from tests.clocks import ManualClock
 

@@ -1,4 +1,4 @@
-"""Stories that are cut: the process dies at one step of the store, and another one goes on."""
+"""Histories that are cut: the process dies at one step of the store, and another one goes on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from monitor.model.alerts import Alert, Silence
 from monitor.model.errors import BusUnavailableError
 from monitor.model.events import AlertEvent, RunEvent
 from monitor.model.runs import Status
-from tests.alerting.engine_scene import EngineScene, guard
+from tests.alerting.engine_scenario import EngineScenario, guard
 from tests.alerting.related_runs import Family
 from tests.clocks import ManualClock
 
@@ -76,7 +76,7 @@ class CutBus:
             raise Killed if cut.is_killed else failure
 
 
-class Scene(Struct, frozen=True):
+class Scenario(Struct, frozen=True):
     """What happens outside: ends of runs by flow, answers, silences, and time."""
 
     what: str
@@ -84,7 +84,9 @@ class Scene(Struct, frozen=True):
     seconds: float = 2.0
 
 
-_REST = Scene("passes", seconds=61.0)  # as long as a process waits for kinds of runs at its start
+_REST = Scenario(
+    "passes", seconds=61.0
+)  # as long as a process waits for kinds of runs at its start
 
 
 class Seen(Struct):
@@ -98,11 +100,11 @@ class Seen(Struct):
 
 
 class Play:
-    """One story with one cut."""
+    """One history with one cut."""
 
     def __init__(self, bus: SqliteBus, clock: ManualClock, cut_bus: CutBus) -> None:
         self.cut_bus = cut_bus
-        self.engine_scene = EngineScene(bus, clock, SETTINGS)
+        self.engine_scenario = EngineScenario(bus, clock, SETTINGS)
         self.clock = clock
         self.position = 0
         self.heard: list[AlertEvent] = []
@@ -113,7 +115,7 @@ class Play:
     def _process(self) -> Engine:
         return Engine(
             bus=self.cut_bus,
-            view=self.engine_scene.live_state.view,
+            view=self.engine_scenario.live_state.view,
             clock=self.clock,
             settings=SETTINGS,
             retention=Retention(),
@@ -121,49 +123,49 @@ class Play:
         )
 
     async def begin(self) -> None:
-        self.engine_scene.answers(well=True)
+        self.engine_scenario.answers(well=True)
         self.position = await self.cut_bus.subscribe(RECEIVER, start=Start.NEWEST)
         await self._in_a_process(self.engine.restore)
         await self._in_a_process(self._settle)
 
-    async def show(self, scene: Scene) -> None:
+    async def show(self, scenario: Scenario) -> None:
         """Let something happen outside, and the process do what it does then."""
-        if scene.what == "fails":
-            await self.engine_scene.end_run(scene.flow, Status.FAILED)
-        elif scene.what == "had failed":
-            await self.engine_scene.had_failed(scene.flow)
-        elif scene.what == "succeeds":
-            await self.engine_scene.end_run(scene.flow, Status.SUCCEEDED)
-        elif scene.what == "failed before":
-            await self.engine_scene.end_run_before(scene.flow, Status.FAILED, seconds=1_000)
-        elif scene.what in ("is claimed to fail", "is corrected"):
-            await self._show_callback(scene)
-        elif scene.what in ("part fails", "plan fails", "link", "part succeeds"):
-            await self._show_plan(scene.what)
-        elif scene.what in ("answers", "is silent"):
-            self.engine_scene.answers(well=scene.what == "answers")
-        elif scene.what == "silence":
+        if scenario.what == "fails":
+            await self.engine_scenario.end_run(scenario.flow, Status.FAILED)
+        elif scenario.what == "had failed":
+            await self.engine_scenario.had_failed(scenario.flow)
+        elif scenario.what == "succeeds":
+            await self.engine_scenario.end_run(scenario.flow, Status.SUCCEEDED)
+        elif scenario.what == "failed before":
+            await self.engine_scenario.end_run_before(scenario.flow, Status.FAILED, seconds=1_000)
+        elif scenario.what in ("is claimed to fail", "is corrected"):
+            await self._show_callback(scenario)
+        elif scenario.what in ("part fails", "plan fails", "link", "part succeeds"):
+            await self._show_plan(scenario.what)
+        elif scenario.what in ("answers", "is silent"):
+            self.engine_scenario.answers(well=scenario.what == "answers")
+        elif scenario.what == "silence":
             await self._in_a_process(lambda: self.engine.add_silence(self._silence()))
-        elif scene.what == "expire":
+        elif scenario.what == "expire":
             await self._in_a_process(lambda: self.engine.expire_silence("quiet"))
-        await self.clock.advance(scene.seconds)
+        await self.clock.advance(scenario.seconds)
         await self._in_a_process(self._settle)
 
-    async def _show_callback(self, scene: Scene) -> None:
-        if scene.what == "is claimed to fail":
-            self.claimed = await self.engine_scene.claim(scene.flow, Status.FAILED)
+    async def _show_callback(self, scenario: Scenario) -> None:
+        if scenario.what == "is claimed to fail":
+            self.claimed = await self.engine_scenario.claim(scenario.flow, Status.FAILED)
         elif self.claimed is not None:
             claimed, self.claimed = self.claimed, None
-            await self.engine_scene.correct(claimed, Status.SUCCEEDED)
+            await self.engine_scenario.correct(claimed, Status.SUCCEEDED)
 
     async def _show_plan(self, what: str) -> None:
-        self.family = self.family or Family(self.engine_scene)
+        self.family = self.family or Family(self.engine_scenario)
         if what == "part fails":
             await self.family.child_ends()
         elif what == "plan fails":
             await self.family.plan_ends()
         elif what == "part succeeds":
-            await Family(self.engine_scene, number=2).child_ends(Status.SUCCEEDED)
+            await Family(self.engine_scenario, number=2).child_ends(Status.SUCCEEDED)
         else:
             await self.family.link()
 
@@ -219,16 +221,16 @@ class Play:
         )
 
 
-async def played(store: Path, story: Sequence[Scene], cut: Cut | None = None) -> Seen:
-    """Return what is seen of a story that is cut at a step, or not at all."""
+async def played(store: Path, history: Sequence[Scenario], cut: Cut | None = None) -> Seen:
+    """Return what is seen of a history that is cut at a step, or not at all."""
     clock = ManualClock()
     bus = await SqliteBus.open(store, clock=clock, registry=CollectorRegistry())
     try:
         play = Play(bus, clock, CutBus(bus, cut))
         await play.begin()
-        # A restarted process evaluates once more, so the story ends where that changes nothing.
-        for scene in (*story, _REST, _REST):
-            await play.show(scene)
+        # A restarted process evaluates once more, so the history ends where that changes nothing.
+        for scenario in (*history, _REST, _REST):
+            await play.show(scenario)
         return play.seen()
     finally:
         await bus.close()

@@ -22,7 +22,7 @@ from monitor.model.runs import (
     Status,
     Trigger,
 )
-from tests.alerting.engine_scene import WORKSPACE, EngineScene
+from tests.alerting.engine_scenario import WORKSPACE, EngineScenario
 
 PLAN = Pipeline(kind=PipelineKind.PLAN, id="70", name="nightly")
 FLOW = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
@@ -30,12 +30,12 @@ OTHER = Pipeline(kind=PipelineKind.FLOW, id="8", name="returns")
 _CAPABILITIES = frozenset({"follow_flow_runs", "list_plan_runs"})
 
 
-async def evidence(engine_scene: EngineScene) -> list[set[str]]:
+async def evidence(engine_scenario: EngineScenario) -> list[set[str]]:
     """Return the evidence of each alert that somebody was notified of and that still fires."""
-    await engine_scene.round()
+    await engine_scenario.round()
     return [
         set(alert.evidence)
-        for alert in engine_scene.engine.snapshot().alerts
+        for alert in engine_scenario.engine.snapshot().alerts
         if alert.name == "run_failed" and alert.state is AlertState.FIRING and alert.is_notified
     ]
 
@@ -43,14 +43,14 @@ async def evidence(engine_scene: EngineScene) -> list[set[str]]:
 class Family:
     """One plan run with one flow run inside, whose link is not known at first."""
 
-    def __init__(self, engine_scene: EngineScene, number: int = 1) -> None:
-        self.engine_scene = engine_scene
-        now = engine_scene.clock.now()
+    def __init__(self, engine_scenario: EngineScenario, number: int = 1) -> None:
+        self.engine_scenario = engine_scenario
+        now = engine_scenario.clock.now()
         self._began_at = now - timedelta(seconds=20)
         self.plan_run = _run(RunKind.PLAN_RUN, f"p{number}", PLAN, now - timedelta(seconds=60))
         flow_run = _run(RunKind.FLOW_RUN, f"f{number}", FLOW, now - timedelta(seconds=30))
         self.flow_run = msgspec.structs.replace(flow_run, trigger=Trigger.PLAN)
-        engine_scene.live_state.update_workspace(WORKSPACE, capabilities=_CAPABILITIES)
+        engine_scenario.live_state.update_workspace(WORKSPACE, capabilities=_CAPABILITIES)
 
     def _run_of(self, run: RunState) -> RunEvent:
         return RunEvent(
@@ -59,7 +59,7 @@ class Family:
             run=run,
             before=Status.RUNNING,
             occurred_at=run.finished_at,
-            recorded_at=self.engine_scene.clock.now(),
+            recorded_at=self.engine_scenario.clock.now(),
             observed_by=Source.POLL,
         )
 
@@ -85,7 +85,7 @@ class Family:
     def begin(self) -> None:
         """Let both be known to run."""
         for run in (self.plan_run, self.flow_run):
-            self.engine_scene.live_state.active[run.key] = ActiveRun(
+            self.engine_scenario.live_state.active[run.key] = ActiveRun(
                 run=run, confirmed_at=self._began_at, confirmed_by=Source.POLL
             )
 
@@ -133,18 +133,18 @@ class Family:
         parents = Parents(plan_run=self.plan_run.key.id)
         self.flow_run = msgspec.structs.replace(self.flow_run, parents=parents)
         await self._keep(Change(runs=(self.flow_run,)))
-        if self.flow_run.key in self.engine_scene.live_state.active:
+        if self.flow_run.key in self.engine_scenario.live_state.active:
             self.begin()
 
     async def _ends(self, run: RunState, status: Status) -> RunState:
-        now = self.engine_scene.clock.now()
+        now = self.engine_scenario.clock.now()
         run = msgspec.structs.replace(run, status=status, finished_at=now)
-        self.engine_scene.live_state.active.pop(run.key, None)
+        self.engine_scenario.live_state.active.pop(run.key, None)
         await self._keep(Change(runs=(run,), events=(self._run_of(run),)))
         return run
 
     async def _keep(self, change: Change) -> None:
-        await self.engine_scene.bus.commit(change, timeout_seconds=10)
+        await self.engine_scenario.bus.commit(change, timeout_seconds=10)
 
 
 def _run(kind: RunKind, run_id: str, pipeline: Pipeline, created_at: datetime) -> RunState:

@@ -15,7 +15,7 @@ from monitor.model.runs import RunKey, Status
 from tests.alerting.run_samples import at, event_input, rule, run_event, state
 
 
-class Story:
+class History:
     """One rule that handles one event after the other, its memory stored in between."""
 
     def __init__(self, definition: AnyRuleDefinition, settings: RuleSettings | None = None) -> None:

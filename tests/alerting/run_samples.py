@@ -36,7 +36,7 @@ PLAN = Pipeline(kind=PipelineKind.PLAN, id="3", name="nightly")
 
 
 def at(seconds: float) -> datetime:
-    """Return the instant so many seconds after the story's zero."""
+    """Return the instant so many seconds after the history's zero."""
     return END + timedelta(seconds=seconds)
 
 

@@ -12,99 +12,99 @@ from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.model.alerts import Acknowledgement, Alert
 from monitor.model.runs import Status
-from tests.alerting.engine_scene import EngineScene, engine_scene
-from tests.alerting.lifecycle_story import SILENCED, Story
+from tests.alerting.engine_scenario import EngineScenario, engine_scenario
+from tests.alerting.lifecycle_history import SILENCED, History
 
 HOUR = 3_600.0
 
 
 @pytest.fixture
-async def scene(tmp_path: Path) -> AsyncIterator[EngineScene]:
+async def scenario(tmp_path: Path) -> AsyncIterator[EngineScenario]:
     settings = AlertingSettings(rules=(default_rule(RuleKind.RUN_FAILED),))
-    async with engine_scene(tmp_path, settings) as scene:
-        yield scene
+    async with engine_scenario(tmp_path, settings) as scenario:
+        yield scenario
 
 
-async def acknowledge(scene: EngineScene, alert: Alert, *, author: str = "anna") -> bool:
-    return await scene.engine.acknowledge(
+async def acknowledge(scenario: EngineScenario, alert: Alert, *, author: str = "anna") -> bool:
+    return await scenario.engine.acknowledge(
         alert.fingerprint, alert.starts_at, author=author, comment="the source is late"
     )
 
 
 def test_an_acknowledged_alert_sends_no_reminder_and_its_end() -> None:
     """Reminders stop; the resolved notification is still owed and goes out."""
-    story = Story(repeat_seconds=1_000)
-    story.wrong()
-    story.acknowledge()
+    history = History(repeat_seconds=1_000)
+    history.wrong()
+    history.acknowledge()
 
-    story.passes(1_000)
-    story.passes(10_000)
-    story.right(after=1)
+    history.passes(1_000)
+    history.passes(10_000)
+    history.right(after=1)
 
-    assert story.told.words == ["fired", "resolved"]
+    assert history.told.words == ["fired", "resolved"]
 
 
 def test_an_end_of_a_silence_reminds_nobody_of_what_is_acknowledged() -> None:
     """A silence that ends over a firing alert reminds of it, unless somebody knows already."""
-    story = Story(repeat_seconds=1_000)
-    story.wrong()
-    story.acknowledge()
-    story.muted_by = SILENCED
-    story.passes(1)
-    story.muted_by = ()
-    story.passes(1)
+    history = History(repeat_seconds=1_000)
+    history.wrong()
+    history.acknowledge()
+    history.muted_by = SILENCED
+    history.passes(1)
+    history.muted_by = ()
+    history.passes(1)
 
-    assert story.told.words == ["fired", "silenced"]
+    assert history.told.words == ["fired", "silenced"]
 
 
 def test_an_acknowledged_alert_that_was_silenced_still_fires() -> None:
     """Only reminders stop: the first notification of what a silence held back goes out."""
-    story = Story(repeat_seconds=1_000)
-    story.muted_by = SILENCED
-    story.wrong()
-    story.acknowledge()
-    story.muted_by = ()
-    story.passes(1)
+    history = History(repeat_seconds=1_000)
+    history.muted_by = SILENCED
+    history.wrong()
+    history.acknowledge()
+    history.muted_by = ()
+    history.passes(1)
 
-    assert story.told.words == ["silenced", "fired"]
+    assert history.told.words == ["silenced", "fired"]
 
 
 def test_the_next_alert_of_a_fingerprint_is_not_acknowledged() -> None:
     """It has another start: it fires, and reminds again."""
-    story = Story(repeat_seconds=1_000)
-    story.wrong()
-    story.acknowledge()
-    story.right(after=60)
-    story.wrong(after=60)
-    story.passes(1_000)
+    history = History(repeat_seconds=1_000)
+    history.wrong()
+    history.acknowledge()
+    history.right(after=60)
+    history.wrong(after=60)
+    history.passes(1_000)
 
-    assert story.told.words == ["fired", "resolved", "fired", "reminded"]
-    assert story.told.tellings[-1].alert.acknowledged is None
+    assert history.told.words == ["fired", "resolved", "fired", "reminded"]
+    assert history.told.tellings[-1].alert.acknowledged is None
 
 
 def test_a_flapping_alert_stays_acknowledged_until_it_ends() -> None:
     """What comes and goes within one alert is one alert, acknowledged once."""
-    story = Story(repeat_seconds=1_000)
+    history = History(repeat_seconds=1_000)
     for _ in range(2):
-        story.wrong(after=1)
-        story.right(after=1)
-    story.wrong(after=1)
-    story.acknowledge()
-    story.right(after=10)
-    story.wrong(after=10)
-    story.passes(1_500)
+        history.wrong(after=1)
+        history.right(after=1)
+    history.wrong(after=1)
+    history.acknowledge()
+    history.right(after=10)
+    history.wrong(after=10)
+    history.passes(1_500)
 
-    assert story.told.words == ["fired", "resolved", "fired", "resolved", "flapping"]
+    assert history.told.words == ["fired", "resolved", "fired", "resolved", "flapping"]
 
 
-async def test_a_restart_keeps_what_is_acknowledged(scene: EngineScene) -> None:
+async def test_a_restart_keeps_what_is_acknowledged(scenario: EngineScenario) -> None:
     """The next life of the daemon knows by whom, and reminds nobody either."""
-    await scene.end_run(1)
-    await scene.round()
-    (alert,) = scene.engine.snapshot().alerts
-    assert await acknowledge(scene, alert)
+    await scenario.end_run(1)
+    await scenario.round()
+    (alert,) = scenario.engine.snapshot().alerts
+    assert await acknowledge(scenario, alert)
 
-    later = await scene.restarted()
+    later = await scenario.restarted()
     await later.clock.advance(5 * HOUR)
     await later.round()
 
@@ -114,38 +114,38 @@ async def test_a_restart_keeps_what_is_acknowledged(scene: EngineScene) -> None:
     assert shown.reminders == 0
 
 
-async def test_acknowledging_twice_is_counted_once(scene: EngineScene) -> None:
+async def test_acknowledging_twice_is_counted_once(scenario: EngineScenario) -> None:
     """A form that is sent twice changes nothing; another person replaces the first."""
-    await scene.end_run(1)
-    await scene.round()
-    (alert,) = scene.engine.snapshot().alerts
+    await scenario.end_run(1)
+    await scenario.round()
+    (alert,) = scenario.engine.snapshot().alerts
 
-    assert await acknowledge(scene, alert)
-    first = scene.engine.snapshot().alerts[0].acknowledged
-    await scene.clock.advance(60)
-    assert await acknowledge(scene, alert)
-    again = scene.engine.snapshot()
+    assert await acknowledge(scenario, alert)
+    first = scenario.engine.snapshot().alerts[0].acknowledged
+    await scenario.clock.advance(60)
+    assert await acknowledge(scenario, alert)
+    again = scenario.engine.snapshot()
 
     assert again.alerts[0].acknowledged == first
     assert again.transitions["run_failed", "acknowledged"] == 1
-    assert await acknowledge(scene, alert, author="bob")
-    assert _author(scene.engine.snapshot().alerts[0]) == "bob"
-    assert scene.engine.snapshot().transitions["run_failed", "acknowledged"] == 2
+    assert await acknowledge(scenario, alert, author="bob")
+    assert _author(scenario.engine.snapshot().alerts[0]) == "bob"
+    assert scenario.engine.snapshot().transitions["run_failed", "acknowledged"] == 2
 
 
-async def test_only_an_open_alert_with_that_start_is_acknowledged(scene: EngineScene) -> None:
+async def test_only_an_open_alert_with_that_start_is_acknowledged(scenario: EngineScenario) -> None:
     """Of another start, of an ended alert and of an unknown one: False, and nothing changes."""
-    await scene.end_run(1)
-    await scene.round()
-    (alert,) = scene.engine.snapshot().alerts
-    engine = scene.engine
+    await scenario.end_run(1)
+    await scenario.round()
+    (alert,) = scenario.engine.snapshot().alerts
+    engine = scenario.engine
 
     wrong = alert.starts_at.replace(year=2020)
     assert not await engine.acknowledge(alert.fingerprint, wrong, author="a", comment="")
     assert not await engine.acknowledge("none", alert.starts_at, author="a", comment="")
-    await scene.end_run(1, Status.SUCCEEDED)
-    await scene.round()
-    assert not await acknowledge(scene, alert)
+    await scenario.end_run(1, Status.SUCCEEDED)
+    await scenario.round()
+    assert not await acknowledge(scenario, alert)
     assert ("run_failed", "acknowledged") not in engine.snapshot().transitions
 
 

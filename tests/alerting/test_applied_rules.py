@@ -13,7 +13,7 @@ from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.model.runs import Pipeline, PipelineKind, Status
-from tests.alerting.engine_scene import WORKSPACE, engine_scene
+from tests.alerting.engine_scenario import WORKSPACE, engine_scenario
 
 ORDERS = Pipeline(kind=PipelineKind.FLOW, id="1", name="flow 1")
 
@@ -79,8 +79,8 @@ async def test_rules_that_do_not_match_say_what_does_not_fit(tmp_path: Path) -> 
         rule(RuleKind.SCHEDULE_DISABLED),
         rule(RuleKind.TOKEN_EXPIRING),
     )
-    async with engine_scene(tmp_path, AlertingSettings(rules=rules)) as scene:
-        found = applied_rules(scene.engine, scene.live_state.view, WORKSPACE, ORDERS)
+    async with engine_scenario(tmp_path, AlertingSettings(rules=rules)) as scenario:
+        found = applied_rules(scenario.engine, scenario.live_state.view, WORKSPACE, ORDERS)
     by_name = {applied.name: applied for applied in found}
 
     assert by_name["run_failed"].applies
@@ -93,11 +93,11 @@ async def test_rules_that_do_not_match_say_what_does_not_fit(tmp_path: Path) -> 
 
 async def test_a_learned_limit_is_that_of_the_pipeline(tmp_path: Path) -> None:
     """As many runs as have succeeded of this pipeline, and none of another one."""
-    async with engine_scene(tmp_path) as scene:
+    async with engine_scenario(tmp_path) as scenario:
         for _ in range(3):
-            await scene.end_run(1, Status.SUCCEEDED)
-            await scene.round()
-        found = applied_rules(scene.engine, scene.live_state.view, WORKSPACE, ORDERS)
+            await scenario.end_run(1, Status.SUCCEEDED)
+            await scenario.round()
+        found = applied_rules(scenario.engine, scenario.live_state.view, WORKSPACE, ORDERS)
 
     (overdue,) = [applied for applied in found if applied.rule == "run_overdue"]
     assert overdue.threshold == "longer than usual; not learned yet, from 3 of 10 runs so far"

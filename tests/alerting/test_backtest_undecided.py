@@ -30,7 +30,7 @@ _CAPABILITIES = frozenset({"follow_flow_runs", "list_plan_runs"})
 
 
 def recorded(run: RunState, seconds: float) -> Event:
-    """Return the event of a run's status, recorded so many seconds after the story's zero."""
+    """Return the event of a run's status, recorded so many seconds after the history's zero."""
     return msgspec.structs.replace(run_event(run), recorded_at=at(seconds))
 
 
@@ -112,7 +112,7 @@ def why(row: RuleComparison, side: Side) -> str:
     return undecided.why
 
 
-def _plan_story() -> list[Event]:
+def _plan_history() -> list[Event]:
     """Return a flow run that fails inside a plan run; no event carries that, or its creation."""
     running = state(7, Status.RUNNING, kind=RunKind.FLOW_RUN)
     running = msgspec.structs.replace(running, trigger=Trigger.PLAN)
@@ -140,7 +140,7 @@ _PARTS: Parts = {
 async def test_a_link_that_no_event_carries_is_known_when_the_plan_run_ends() -> None:
     """The plan's alert waits for that of its flow, as it did, and is no difference."""
     fired = alert_event("fired", 60, kind=RunKind.FLOW_RUN)
-    row = (await run_backtest(*_plan_story(), fired, parts=_PARTS))["run_failed"]
+    row = (await run_backtest(*_plan_history(), fired, parts=_PARTS))["run_failed"]
     assert (row.would_fire, row.did_fire) == (1, 1)
     assert (row.only_new, row.only_old, row.undecided) == ((), (), ())
 
@@ -165,7 +165,7 @@ async def test_a_part_whose_creation_no_event_carries_waits_for_the_alert_of_its
 async def test_an_alert_that_depends_on_an_unrecorded_link_is_undecided() -> None:
     """The daemon knew of the plan when the flow failed, and reported it as the plan's."""
     fired = alert_event("fired", 60, kind=RunKind.PLAN_RUN, pipeline=PLAN, evidence=_EVIDENCE)
-    row = (await run_backtest(*_plan_story(), fired, parts=_PARTS))["run_failed"]
+    row = (await run_backtest(*_plan_history(), fired, parts=_PARTS))["run_failed"]
     assert (row.would_fire, row.did_fire, row.only_new, row.only_old) == (1, 1, (), ())
     whys = {each.side: each.why for each in row.undecided}
     linked = "was linked to plan_run 5"
@@ -293,7 +293,7 @@ async def test_an_alert_that_waited_for_a_resolved_one_fires_at_once() -> None:
     plan_again = ended(6, 405, Status.SUCCEEDED, kind=RunKind.PLAN_RUN)
     of_flow = alert_event("fired", 60, kind=RunKind.FLOW_RUN)
     of_plan = alert_event("fired", 62, kind=RunKind.PLAN_RUN, pipeline=PLAN)
-    log = [*_plan_story(), recovered, plan_again, of_flow, of_plan]
+    log = [*_plan_history(), recovered, plan_again, of_flow, of_plan]
     row = (await run_backtest(*log, parts=_PARTS))["run_failed"]
     assert (row.would_fire, row.did_fire) == (2, 2)
     assert (row.only_new, row.only_old, row.undecided) == ((), (), ())

@@ -63,7 +63,7 @@ def test_a_quantile_has_its_rank_among_the_values_kept(values: list[float], shar
 
 def test_what_runs_usually_take_is_met_closely() -> None:
     """For durations as they are, the 95th of a hundred is within a twentieth of the exact one."""
-    chance = random.Random(5)  # noqa: S311 - a story, no secret
+    chance = random.Random(5)  # noqa: S311 - a history, no secret
     values = [chance.gauss(600.0, 60.0) for _ in range(200)]
     exact = sorted(values)[189]
 
@@ -72,7 +72,7 @@ def test_what_runs_usually_take_is_met_closely() -> None:
 
 def test_what_is_kept_stays_small() -> None:
     """Ten thousand different runs and rhythms take no more than 3 KB."""
-    chance = random.Random(1)  # noqa: S311 - a story, no secret
+    chance = random.Random(1)  # noqa: S311 - a history, no secret
     learned, at = None, END
     for number in range(10_000):
         at += timedelta(seconds=chance.lognormvariate(7, 2))

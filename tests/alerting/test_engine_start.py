@@ -20,43 +20,45 @@ from monitor.model.alerts import AlertState
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from monitor.supervisor import Supervisor
-from tests.alerting.engine_scene import WORKSPACE, EngineScene, engine_scene, guard
+from tests.alerting.engine_scenario import WORKSPACE, EngineScenario, engine_scenario, guard
 from tests.alerting.failing_steps import Cut, CutBus
 from tests.app.eventually import eventually
 
 _STALE = msgspec.structs.replace(default_rule(RuleKind.NOT_FRESH), threshold=3_600)
 
 
-def stand(engine_scene: EngineScene, flows: int) -> None:
+def stand(engine_scenario: EngineScenario, flows: int) -> None:
     """Let so many flows have succeeded last two hours ago, and let that be known for certain."""
-    now = engine_scene.clock.now()
+    now = engine_scenario.clock.now()
     for number in range(flows):
         pipeline = Pipeline(kind=PipelineKind.FLOW, id=str(number), name=f"flow {number}")
-        engine_scene.live_state.name_pipeline(WORKSPACE, pipeline.kind, pipeline.id, pipeline.name)
-        engine_scene.live_state.pipeline_health[WORKSPACE, RunKind.JOB_GROUP, pipeline.id, None] = (
-            PipelineHealth(
-                workspace=WORKSPACE,
-                run_kind=RunKind.JOB_GROUP,
-                pipeline=pipeline,
-                last_success_at=now - timedelta(hours=2),
-                last_finished_at=now - timedelta(hours=2),
-                last_status=Status.SUCCEEDED,
-            )
+        engine_scenario.live_state.name_pipeline(
+            WORKSPACE, pipeline.kind, pipeline.id, pipeline.name
+        )
+        engine_scenario.live_state.pipeline_health[
+            WORKSPACE, RunKind.JOB_GROUP, pipeline.id, None
+        ] = PipelineHealth(
+            workspace=WORKSPACE,
+            run_kind=RunKind.JOB_GROUP,
+            pipeline=pipeline,
+            last_success_at=now - timedelta(hours=2),
+            last_finished_at=now - timedelta(hours=2),
+            last_status=Status.SUCCEEDED,
         )
     for kind in (RunKind.JOB_GROUP, RunKind.FLOW_RUN):
-        engine_scene.live_state.confirm(WORKSPACE, kind, now, complete_at=now)
+        engine_scenario.live_state.confirm(WORKSPACE, kind, now, complete_at=now)
 
 
 class BrokenRule:
     """A guard in which one rule raises while it ``is_broken``."""
 
-    def __init__(self, engine_scene: EngineScene) -> None:
+    def __init__(self, engine_scenario: EngineScenario) -> None:
         self.is_broken = True
-        self._supervisor = Supervisor(clock=engine_scene.clock, registry=CollectorRegistry())
-        engine_scene.engine = Engine(
-            bus=engine_scene.bus,
-            view=engine_scene.live_state.view,
-            clock=engine_scene.clock,
+        self._supervisor = Supervisor(clock=engine_scenario.clock, registry=CollectorRegistry())
+        engine_scenario.engine = Engine(
+            bus=engine_scenario.bus,
+            view=engine_scenario.live_state.view,
+            clock=engine_scenario.clock,
             settings=AlertingSettings(),
             retention=Retention(),
             guard=self._contain,
@@ -74,200 +76,200 @@ class BrokenRule:
 
 async def test_the_first_start_fires_once_for_what_is_preexisting(tmp_path: Path) -> None:
     """500 flows have long been stale when the rule is evaluated first: one each, marked."""
-    async with engine_scene(tmp_path, AlertingSettings(rules=(_STALE,))) as scene:
-        stand(scene, 500)
+    async with engine_scenario(tmp_path, AlertingSettings(rules=(_STALE,))) as scenario:
+        stand(scenario, 500)
         for _ in range(3):
-            await scene.round()
+            await scenario.round()
 
-        told = await scene.told()
+        told = await scenario.told()
         assert len(told) == len({event.alert.fingerprint for event in told}) == 500
         assert all(event.alert.preexisting for event in told)
 
 
 async def test_what_fails_later_is_not_preexisting(tmp_path: Path) -> None:
     """Once a rule has been evaluated, what begins later is not preexisting."""
-    async with engine_scene(tmp_path, AlertingSettings(rules=(_STALE,))) as scene:
-        stand(scene, 1)
-        await scene.round()
-        stand(scene, 2)
-        await scene.round()
-        await scene.clock.advance(60)
-        stand(scene, 3)
+    async with engine_scenario(tmp_path, AlertingSettings(rules=(_STALE,))) as scenario:
+        stand(scenario, 1)
+        await scenario.round()
+        stand(scenario, 2)
+        await scenario.round()
+        await scenario.clock.advance(60)
+        stand(scenario, 3)
         for _ in range(40):
-            await scene.round()
+            await scenario.round()
 
-        assert [event.alert.preexisting for event in await scene.told()][:1] == [True]
-        assert not any(event.alert.preexisting for event in (await scene.told())[1:])
+        assert [event.alert.preexisting for event in await scenario.told()][:1] == [True]
+        assert not any(event.alert.preexisting for event in (await scenario.told())[1:])
 
 
 async def test_a_restart_publishes_nothing_again(tmp_path: Path) -> None:
     """A new process has the same alerts, and publishes the ends that are owed."""
-    async with engine_scene(tmp_path) as scene:
-        await scene.end_runs(list(range(50)))
-        await scene.round()
-        before = scene.engine.snapshot().alerts
-        scene.engine = Engine(
-            bus=scene.bus,
-            view=scene.live_state.view,
-            clock=scene.clock,
+    async with engine_scenario(tmp_path) as scenario:
+        await scenario.end_runs(list(range(50)))
+        await scenario.round()
+        before = scenario.engine.snapshot().alerts
+        scenario.engine = Engine(
+            bus=scenario.bus,
+            view=scenario.live_state.view,
+            clock=scenario.clock,
             settings=AlertingSettings(),
             retention=Retention(),
             guard=guard,
         )
-        await scene.engine.restore()
-        assert {a.fingerprint: a for a in scene.engine.snapshot().alerts} == {
+        await scenario.engine.restore()
+        assert {a.fingerprint: a for a in scenario.engine.snapshot().alerts} == {
             a.fingerprint: a for a in before
         }
-        await scene.round()
-        assert await scene.words() == ["fired"] * 50
+        await scenario.round()
+        assert await scenario.words() == ["fired"] * 50
 
-        await scene.end_runs(list(range(50)), Status.SUCCEEDED)
-        await scene.round()
-        assert await scene.words() == ["fired"] * 50 + ["resolved"] * 50
+        await scenario.end_runs(list(range(50)), Status.SUCCEEDED)
+        await scenario.round()
+        assert await scenario.words() == ["fired"] * 50 + ["resolved"] * 50
 
 
 async def test_a_rule_that_goes_ends_what_it_began(tmp_path: Path) -> None:
     """After a reload without it, and after one that matches something else."""
-    async with engine_scene(tmp_path) as scene:
-        await scene.end_runs([1, 2])
-        await scene.round()
+    async with engine_scenario(tmp_path) as scenario:
+        await scenario.end_runs([1, 2])
+        await scenario.round()
         narrow = msgspec.structs.replace(
             default_rule(RuleKind.RUN_FAILED), match=Match(pipeline=("2",))
         )
-        await scene.engine.reconfigure(AlertingSettings(rules=(narrow,)))
-        await scene.round()
-        assert await scene.words() == ["fired", "fired", "resolved"]
-        await scene.engine.reconfigure(AlertingSettings(rules=()))
-        await scene.round()
+        await scenario.engine.reconfigure(AlertingSettings(rules=(narrow,)))
+        await scenario.round()
+        assert await scenario.words() == ["fired", "fired", "resolved"]
+        await scenario.engine.reconfigure(AlertingSettings(rules=()))
+        await scenario.round()
 
-        assert await scene.words() == ["fired", "fired", "resolved", "resolved"]
-        assert (await scene.told())[-1].alert.facts["ended_because"] == "rule removed"
-        await scene.round(3_600)
+        assert await scenario.words() == ["fired", "fired", "resolved", "resolved"]
+        assert (await scenario.told())[-1].alert.facts["ended_because"] == "rule removed"
+        await scenario.round(3_600)
         for _ in range(30):
-            await scene.round()
-        assert scene.engine.snapshot().alerts == ()
+            await scenario.round()
+        assert scenario.engine.snapshot().alerts == ()
 
 
 async def test_a_rule_that_stays_keeps_what_it_knows_over_a_reload(tmp_path: Path) -> None:
     """Another threshold of the same rule begins no new alert."""
     rule = default_rule(RuleKind.FAILING_REPEATEDLY)
-    async with engine_scene(tmp_path, AlertingSettings(rules=(rule,))) as scene:
+    async with engine_scenario(tmp_path, AlertingSettings(rules=(rule,))) as scenario:
         for _ in range(2):
-            await scene.end_run(1)
-            await scene.round()
+            await scenario.end_run(1)
+            await scenario.round()
         other = msgspec.structs.replace(rule, repeat_seconds=9.0)
-        await scene.engine.reconfigure(AlertingSettings(rules=(other,)))
-        await scene.end_run(1)
-        await scene.round()
+        await scenario.engine.reconfigure(AlertingSettings(rules=(other,)))
+        await scenario.end_run(1)
+        await scenario.round()
 
-        assert await scene.words(rule.name) == ["fired"]
+        assert await scenario.words(rule.name) == ["fired"]
 
 
 async def test_a_rule_that_raises_leaves_the_others_alone(tmp_path: Path) -> None:
     """It is counted and named, and the other rule notifies of the same event."""
-    async with engine_scene(tmp_path) as scene:
-        BrokenRule(scene)
-        await scene.engine.restore()
-        await scene.end_runs([1, 2])
-        await scene.round()
+    async with engine_scenario(tmp_path) as scenario:
+        BrokenRule(scenario)
+        await scenario.engine.restore()
+        await scenario.end_runs([1, 2])
+        await scenario.round()
 
-        snapshot = scene.engine.snapshot()
-        assert await scene.words() == ["fired", "fired"]
+        snapshot = scenario.engine.snapshot()
+        assert await scenario.words() == ["fired", "fired"]
         assert snapshot.failures == {"failing_repeatedly": 2}
         assert "ZeroDivisionError" in snapshot.failing_rules["failing_repeatedly"]
 
 
 async def test_a_rule_that_recovers_is_not_failing_any_more(tmp_path: Path) -> None:
     """It is shown as failing until it is evaluated for the same subject again."""
-    async with engine_scene(tmp_path) as scene:
-        rule = BrokenRule(scene)
-        await scene.engine.restore()
-        await scene.end_run(1)
-        await scene.round()
+    async with engine_scenario(tmp_path) as scenario:
+        rule = BrokenRule(scenario)
+        await scenario.engine.restore()
+        await scenario.end_run(1)
+        await scenario.round()
         rule.is_broken = False
-        await scene.end_run(2)
-        await scene.round()
-        assert set(scene.engine.snapshot().failing_rules) == {"failing_repeatedly"}
+        await scenario.end_run(2)
+        await scenario.round()
+        assert set(scenario.engine.snapshot().failing_rules) == {"failing_repeatedly"}
 
-        await scene.end_run(1)
-        await scene.round()
+        await scenario.end_run(1)
+        await scenario.round()
 
-        assert scene.engine.snapshot().failing_rules == {}
-        assert scene.engine.snapshot().failures == {"failing_repeatedly": 1}
+        assert scenario.engine.snapshot().failing_rules == {}
+        assert scenario.engine.snapshot().failures == {"failing_repeatedly": 1}
 
 
 async def test_a_failure_for_a_subject_without_new_events_is_cleared(tmp_path: Path) -> None:
     """An hour later a success of the rule for another subject is enough."""
-    async with engine_scene(tmp_path) as scene:
-        rule = BrokenRule(scene)
-        await scene.engine.restore()
-        await scene.end_run(1)
-        await scene.round()
+    async with engine_scenario(tmp_path) as scenario:
+        rule = BrokenRule(scenario)
+        await scenario.engine.restore()
+        await scenario.end_run(1)
+        await scenario.round()
         rule.is_broken = False
-        await scene.round(3_600)
-        await scene.end_run(2)
-        await scene.round()
+        await scenario.round(3_600)
+        await scenario.end_run(2)
+        await scenario.round()
 
-        assert scene.engine.snapshot().failing_rules == {}
+        assert scenario.engine.snapshot().failing_rules == {}
 
 
 async def test_jumps_of_our_clock_raise_nothing(tmp_path: Path) -> None:
     """The wall clock is set an hour on and back while things are well, pending and firing."""
-    async with engine_scene(tmp_path) as scene:
-        await scene.end_run(1)
-        await scene.round()
+    async with engine_scenario(tmp_path) as scenario:
+        await scenario.end_run(1)
+        await scenario.round()
         for hours in (1, -2, 1):
-            scene.clock.set_wall(scene.clock.now() + timedelta(hours=hours))
-            await scene.round()
-        assert await scene.words() == ["fired"]
+            scenario.clock.set_wall(scenario.clock.now() + timedelta(hours=hours))
+            await scenario.round()
+        assert await scenario.words() == ["fired"]
 
-        scene.answers(well=False)
-        await scene.round()
+        scenario.answers(well=False)
+        await scenario.round()
         for hours in (1, -1):
-            scene.clock.set_wall(scene.clock.now() + timedelta(hours=hours))
-            await scene.round()
-        assert await scene.words("workspace_unreachable") == []
-        await scene.round(120)
-        assert await scene.words("workspace_unreachable") == ["fired"]
-        assert await scene.words() == ["fired"]
+            scenario.clock.set_wall(scenario.clock.now() + timedelta(hours=hours))
+            await scenario.round()
+        assert await scenario.words("workspace_unreachable") == []
+        await scenario.round(120)
+        assert await scenario.words("workspace_unreachable") == ["fired"]
+        assert await scenario.words() == ["fired"]
 
 
 async def test_alerts_are_not_evaluated_themselves(tmp_path: Path) -> None:
     """The engine reads its own events, and does nothing about them."""
-    async with engine_scene(tmp_path) as scene:
-        await scene.end_run(1)
-        await scene.round()
-        position = scene.engine.position
-        await scene.round()
+    async with engine_scenario(tmp_path) as scenario:
+        await scenario.end_run(1)
+        await scenario.round()
+        position = scenario.engine.position
+        await scenario.round()
 
-        assert scene.engine.position > position or await scene.engine.take_some() == 0
-        assert await scene.words() == ["fired"]
-        firing = [a for a in scene.engine.snapshot().alerts if a.state is AlertState.FIRING]
+        assert scenario.engine.position > position or await scenario.engine.take_some() == 0
+        assert await scenario.words() == ["fired"]
+        firing = [a for a in scenario.engine.snapshot().alerts if a.state is AlertState.FIRING]
         assert len(firing) == 1
 
 
 async def test_it_goes_on_when_the_store_answers_again(tmp_path: Path) -> None:
     """A step that the store refuses is taken again from what it holds, by the same task."""
-    async with engine_scene(tmp_path) as scene:
-        cut = CutBus(scene.bus, Cut(at=1, is_taken=False, is_killed=False))
+    async with engine_scenario(tmp_path) as scenario:
+        cut = CutBus(scenario.bus, Cut(at=1, is_taken=False, is_killed=False))
         engine = Engine(
             bus=cut,
-            view=scene.live_state.view,
-            clock=scene.clock,
+            view=scenario.live_state.view,
+            clock=scenario.clock,
             settings=AlertingSettings(evaluation_interval_seconds=0.1),
             retention=Retention(),
             guard=guard,
         )
-        await scene.end_runs([1, 2])
+        await scenario.end_runs([1, 2])
 
         async def are_told() -> bool:
-            return await scene.words() == ["fired", "fired"]
+            return await scenario.words() == ["fired", "fired"]
 
-        supervisor = Supervisor(clock=scene.clock, registry=CollectorRegistry())
+        supervisor = Supervisor(clock=scenario.clock, registry=CollectorRegistry())
         running = asyncio.create_task(supervisor.supervise("alerting", engine.run))
         try:
             await eventually(lambda: cut.steps == 1, why="nothing was stored")
-            await scene.clock.advance(1)
+            await scenario.clock.advance(1)
             await eventually(are_told, why="nothing was told")
         finally:
             running.cancel()

@@ -21,7 +21,7 @@ from monitor.alerting.rules.table import default_rule
 from monitor.bus.contract import Change, Recorded, Step
 from monitor.model.events import AlertEvent, EventType, RunEvent
 from monitor.model.runs import Parents, Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
-from tests.alerting.explain_scene import FAILED, Alerting, alerting_in, failed
+from tests.alerting.explain_scenario import FAILED, Alerting, alerting_in, failed
 from tests.alerting.run_samples import END, run_event, state
 from tests.examples import examples
 
@@ -34,8 +34,8 @@ _DENIED = (StepOutcome.CONDITION_NOT_MET, StepOutcome.NO_MATCHING_RULE, StepOutc
 
 @pytest.fixture
 async def alerting(tmp_path: Path) -> AsyncIterator[Alerting]:
-    async with alerting_in(tmp_path) as scene:
-        yield scene
+    async with alerting_in(tmp_path) as scenario:
+        yield scenario
 
 
 def succeeded(number: int, seconds: float, kind: RunKind = RunKind.JOB_GROUP) -> RunState:

@@ -12,7 +12,7 @@ from monitor.alerting.explain.explanation import Explanation, StepOutcome
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import DEFAULT_RULES, default_rule
 from monitor.model.runs import PipelineKind, RunState, Status, Trigger
-from tests.alerting.explain_scene import FAILED, Alerting, alerting_in, failed
+from tests.alerting.explain_scenario import FAILED, Alerting, alerting_in, failed
 from tests.alerting.run_samples import END, active, state
 
 SCHEDULED_ONLY = msgspec.structs.replace(FAILED, match=Match(trigger=("schedule",)))
@@ -21,8 +21,8 @@ WHY_MANUAL = "trigger: 'manual' fits none of 'schedule'"
 
 @pytest.fixture
 async def alerting(tmp_path: Path) -> AsyncIterator[Alerting]:
-    async with alerting_in(tmp_path) as scene:
-        yield scene
+    async with alerting_in(tmp_path) as scenario:
+        yield scenario
 
 
 def by_hand(run: RunState) -> RunState:

@@ -21,7 +21,7 @@ from monitor.model.runs import (
     RunKind,
     Status,
 )
-from tests.alerting.explain_scene import Alerting, alerting_in, failed
+from tests.alerting.explain_scenario import Alerting, alerting_in, failed
 from tests.alerting.run_samples import END, state
 
 HOUR = timedelta(hours=1)
@@ -29,8 +29,8 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 async def alerting(tmp_path: Path) -> AsyncIterator[Alerting]:
-    async with alerting_in(tmp_path) as scene:
-        yield scene
+    async with alerting_in(tmp_path) as scenario:
+        yield scenario
 
 
 async def test_a_pipeline_is_explained_without_any_run(alerting: Alerting) -> None:

@@ -24,14 +24,14 @@ from monitor.model.runs import (
     RunState,
     Status,
 )
-from tests.alerting.explain_scene import FAILED, Alerting, alerting_in, call_at_once, failed
+from tests.alerting.explain_scenario import FAILED, Alerting, alerting_in, call_at_once, failed
 from tests.alerting.run_samples import END, key, state
 
 
 @pytest.fixture
 async def alerting(tmp_path: Path) -> AsyncIterator[Alerting]:
-    async with alerting_in(tmp_path) as scene:
-        yield scene
+    async with alerting_in(tmp_path) as scenario:
+        yield scenario
 
 
 async def test_a_failure_that_fired_is_shown_from_observation_to_delivery(

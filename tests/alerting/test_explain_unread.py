@@ -13,14 +13,14 @@ from monitor.alerting.explain.explanation import Explanation, StepOutcome
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import DEFAULT_RULES, default_rule
 from monitor.model.runs import JobDetails, PipelineKind, RunState, Status
-from tests.alerting.explain_scene import CAPABILITIES, FAILED, Alerting, alerting_in, failed
+from tests.alerting.explain_scenario import CAPABILITIES, FAILED, Alerting, alerting_in, failed
 from tests.alerting.run_samples import END, active, state
 
 
 @pytest.fixture
 async def alerting(tmp_path: Path) -> AsyncIterator[Alerting]:
-    async with alerting_in(tmp_path) as scene:
-        yield scene
+    async with alerting_in(tmp_path) as scenario:
+        yield scenario
 
 
 def lack(alerting: Alerting, *capabilities: str, edition: str = "LE") -> None:

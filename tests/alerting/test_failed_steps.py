@@ -18,7 +18,7 @@ from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Retention
 from monitor.model.alerts import Silence
 from monitor.model.errors import BusUnavailableError
-from tests.alerting.engine_scene import EngineScene, engine_scene, guard
+from tests.alerting.engine_scenario import EngineScenario, engine_scenario, guard
 from tests.alerting.failing_steps import CutBus
 
 SETTINGS = AlertingSettings(rules=(default_rule(RuleKind.RUN_FAILED),))
@@ -35,13 +35,13 @@ SILENCED_SETTINGS = msgspec.structs.replace(
 class FailingStep:
     """An engine whose next step is stored, although the store reports that it failed."""
 
-    def __init__(self, engine_scene: EngineScene) -> None:
-        self.judging = engine_scene
-        self.bus = CutBus(engine_scene.bus, None)
-        self.engine = engine_scene.engine = Engine(
+    def __init__(self, engine_scenario: EngineScenario) -> None:
+        self.judging = engine_scenario
+        self.bus = CutBus(engine_scenario.bus, None)
+        self.engine = engine_scenario.engine = Engine(
             bus=self.bus,
-            view=engine_scene.live_state.view,
-            clock=engine_scene.clock,
+            view=engine_scenario.live_state.view,
+            clock=engine_scenario.clock,
             settings=SETTINGS,
             retention=Retention(),
             guard=guard,
@@ -63,10 +63,10 @@ class FailingStep:
 @pytest.fixture
 async def failing(tmp_path: Path) -> AsyncIterator[FailingStep]:
     """Yield a restored engine that has run one cycle."""
-    async with engine_scene(tmp_path, SETTINGS) as story:
-        failing = FailingStep(story)
+    async with engine_scenario(tmp_path, SETTINGS) as history:
+        failing = FailingStep(history)
         await failing.engine.restore()
-        await story.round()
+        await history.round()
         yield failing
 
 

@@ -45,14 +45,15 @@ def asking(kind: RunKind, flow: int) -> RunState:
 def by_looking_at_all(instances: dict[str, AlertInstance], run: RunState) -> set[RunKey]:
     found = set()
     for held in instances.values():
-        scene = held.alert
-        assert scene.run is not None
+        scenario = held.alert
+        assert scenario.run is not None
         assert run.pipeline is not None
-        is_near = scene.run.kind is not run.key.kind and (
-            RunKind.PLAN_RUN in (scene.run.kind, run.key.kind) or scene.pipeline == run.pipeline
+        is_near = scenario.run.kind is not run.key.kind and (
+            RunKind.PLAN_RUN in (scenario.run.kind, run.key.kind)
+            or scenario.pipeline == run.pipeline
         )
         if held.is_open and is_near:
-            found.add(scene.run)
+            found.add(scenario.run)
     return found
 
 

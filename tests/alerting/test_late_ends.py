@@ -23,7 +23,7 @@ from monitor.bus.contract import Change
 from monitor.model.alerts import AlertState
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Parents, RunKey, RunKind, RunState, Source, Status
-from tests.alerting.engine_scene import WORKSPACE, EngineScene, engine_scene
+from tests.alerting.engine_scenario import WORKSPACE, EngineScenario, engine_scenario
 from tests.alerting.run_samples import END, at, key, run_event, state
 
 OK, BAD, OFF, LOST = Status.SUCCEEDED, Status.FAILED, Status.CANCELED, Status.LOST
@@ -284,23 +284,23 @@ def ended(number: int, status: Status, ended_at: datetime) -> RunState:
     )
 
 
-async def show(scene: EngineScene, *runs: RunState) -> None:
+async def show(scenario: EngineScenario, *runs: RunState) -> None:
     """Let one commit show these ends, and one batch of the engine handle them."""
     events = tuple(run_event(run) for run in runs)
-    await scene.bus.commit(Change(runs=runs, events=events), timeout_seconds=10)
-    await scene.round()
+    await scenario.bus.commit(Change(runs=runs, events=events), timeout_seconds=10)
+    await scenario.round()
 
 
 async def test_a_late_failure_leaves_nothing_firing(tmp_path: Path) -> None:
     """One notification that it failed and one that it is over, both at once and marked."""
-    async with engine_scene(tmp_path, start=END) as scene:
-        await show(scene, ended(2, OK, at(-60)))
-        await show(scene, ended(1, BAD, at(-120)))
-        fired, resolved = await scene.told()
+    async with engine_scenario(tmp_path, start=END) as scenario:
+        await show(scenario, ended(2, OK, at(-60)))
+        await show(scenario, ended(1, BAD, at(-120)))
+        fired, resolved = await scenario.told()
         assert [fired.type, resolved.type] == ["alert.fired", "alert.resolved"]
         assert fired.alert.over_when_seen
         assert (fired.alert.starts_at, resolved.alert.ends_at) == (at(-120), at(-60))
-        states = {alert.state for alert in scene.engine.snapshot().alerts}
+        states = {alert.state for alert in scenario.engine.snapshot().alerts}
         assert states == {AlertState.RESOLVED}
 
 
@@ -309,11 +309,11 @@ async def test_late_failures_of_one_batch_are_one_alert(
     tmp_path: Path, order: tuple[int, int]
 ) -> None:
     """It begins with the first of them, and the others are its evidence."""
-    async with engine_scene(tmp_path, start=END) as scene:
-        await show(scene, ended(9, OK, at(-10)))
-        await show(scene, *(ended(number, BAD, at(-120 + number)) for number in order))
-        assert await scene.words() == ["fired", "resolved"]
-        (alert,) = scene.engine.snapshot().alerts
+    async with engine_scenario(tmp_path, start=END) as scenario:
+        await show(scenario, ended(9, OK, at(-10)))
+        await show(scenario, *(ended(number, BAD, at(-120 + number)) for number in order))
+        assert await scenario.words() == ["fired", "resolved"]
+        (alert,) = scenario.engine.snapshot().alerts
         assert alert.starts_at == at(-119)
         assert set(alert.evidence) == {f"{WORKSPACE}:job_group:{n}:failed" for n in order}
 
@@ -321,40 +321,40 @@ async def test_late_failures_of_one_batch_are_one_alert(
 async def test_a_late_failure_that_did_not_last_notifies_nobody(tmp_path: Path) -> None:
     """A rule that waits for a minute is not told of half a minute, whenever it is seen."""
     rule = msgspec.structs.replace(_RULE, for_seconds=60)
-    async with engine_scene(tmp_path, AlertingSettings(rules=(rule,)), start=END) as scene:
-        await show(scene, ended(2, OK, at(-60)))
-        await show(scene, ended(1, BAD, at(-90)))
-        await scene.round(600)
-        assert await scene.words() == []
+    async with engine_scenario(tmp_path, AlertingSettings(rules=(rule,)), start=END) as scenario:
+        await show(scenario, ended(2, OK, at(-60)))
+        await show(scenario, ended(1, BAD, at(-90)))
+        await scenario.round(600)
+        assert await scenario.words() == []
 
 
 async def test_a_late_failure_inside_an_ended_alert_is_its_evidence(tmp_path: Path) -> None:
     """Nobody is notified again, and the ended alert names it, also after a restart."""
-    async with engine_scene(tmp_path, start=END) as scene:
-        await show(scene, ended(1, BAD, at(-120)))
-        await show(scene, ended(3, OK, at(-60)))
-        await show(scene, ended(2, BAD, at(-90)))
-        assert await scene.words() == ["fired", "resolved"]
-        await scene.engine.restore()
-        (alert,) = scene.engine.past.of(scene.engine.snapshot().alerts[0].fingerprint)
+    async with engine_scenario(tmp_path, start=END) as scenario:
+        await show(scenario, ended(1, BAD, at(-120)))
+        await show(scenario, ended(3, OK, at(-60)))
+        await show(scenario, ended(2, BAD, at(-90)))
+        assert await scenario.words() == ["fired", "resolved"]
+        await scenario.engine.restore()
+        (alert,) = scenario.engine.past.of(scenario.engine.snapshot().alerts[0].fingerprint)
         assert f"{WORKSPACE}:job_group:2:failed" in alert.alert.evidence
 
 
 async def test_an_alert_reopened_under_its_start_has_other_ids(tmp_path: Path) -> None:
     """The success was earlier than it seemed: what was resolved fires again, numbered."""
-    async with engine_scene(tmp_path, start=END) as scene:
-        await show(scene, ended(1, BAD, at(-120)))
+    async with engine_scenario(tmp_path, start=END) as scenario:
+        await show(scenario, ended(1, BAD, at(-120)))
         near = msgspec.structs.replace(ended(2, OK, at(-60)), approximate=("finished_at",))
-        await show(scene, near)
+        await show(scenario, near)
         better = msgspec.structs.replace(ended(2, OK, at(-180)), detailed=True)
         event = run_event(better, EventType.RUN_DETAILED)
-        await scene.bus.commit(Change(runs=(better,), events=(event,)), timeout_seconds=10)
-        await scene.round()
-        assert await scene.words() == ["fired", "resolved", "fired"]
-        told = await scene.told()
+        await scenario.bus.commit(Change(runs=(better,), events=(event,)), timeout_seconds=10)
+        await scenario.round()
+        assert await scenario.words() == ["fired", "resolved", "fired"]
+        told = await scenario.told()
         assert len({event.id for event in told}) == 3
-        await show(scene, ended(3, OK, at(-30)))
-        (first, second) = scene.engine.past.of(told[0].alert.fingerprint)
+        await show(scenario, ended(3, OK, at(-30)))
+        (first, second) = scenario.engine.past.of(told[0].alert.fingerprint)
         assert first.alert.starts_at == second.alert.starts_at, "the second replaces none"
         assert {event.alert.starts_at for event in told} == {at(-120)}
         assert [event.number for event in told] == [0, 0, 2]
@@ -362,14 +362,14 @@ async def test_an_alert_reopened_under_its_start_has_other_ids(tmp_path: Path) -
 
 async def test_a_corrected_failure_does_not_come_back_beside_a_late_one(tmp_path: Path) -> None:
     """In one batch the events of a run keep their order, whatever else failed before it."""
-    async with engine_scene(tmp_path, start=END) as scene:
-        claimed = await scene.claim(1, BAD)
-        await scene.correct(claimed, OK)
-        await scene.end_run_before(2, BAD, seconds=600)
-        await scene.round()
+    async with engine_scenario(tmp_path, start=END) as scenario:
+        claimed = await scenario.claim(1, BAD)
+        await scenario.correct(claimed, OK)
+        await scenario.end_run_before(2, BAD, seconds=600)
+        await scenario.round()
         firing = {
             alert.labels["pipeline"]
-            for alert in scene.engine.snapshot().alerts
+            for alert in scenario.engine.snapshot().alerts
             if alert.state is AlertState.FIRING
         }
         assert firing == {"flow 2"}

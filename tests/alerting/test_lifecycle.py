@@ -6,53 +6,53 @@ from datetime import timedelta
 
 from monitor.alerting.alerts.instance import AlertInstance, AlertSpan, FingerprintHistory, StepWord
 from monitor.model.alerts import AlertState
-from tests.alerting.lifecycle_story import NOON, SILENCED, Story
+from tests.alerting.lifecycle_history import NOON, SILENCED, History
 
 
 def test_it_fires_and_resolves() -> None:
     """`Firing` fires at once, `Ok` resolves, and the end is no earlier than the start."""
-    story = Story()
+    history = History()
 
-    assert story.wrong() == "fired"
-    assert story.right(after=60) == "resolved"
+    assert history.wrong() == "fired"
+    assert history.right(after=60) == "resolved"
 
-    assert story.told.words == ["fired", "resolved"]
-    ended = story.told.tellings[-1].alert
+    assert history.told.words == ["fired", "resolved"]
+    ended = history.told.tellings[-1].alert
     assert (ended.starts_at, ended.ends_at) == (NOON, NOON + timedelta(seconds=60))
-    assert story.told.open_start() is None
+    assert history.told.open_start() is None
 
 
 def test_right_where_nothing_was_wrong_is_nothing() -> None:
     """A success after a success notifies nobody."""
-    story = Story()
+    history = History()
 
-    assert story.right() == "ok"
-    assert (story.held, story.told.words) == (FingerprintHistory(), [])
+    assert history.right() == "ok"
+    assert (history.held, history.told.words) == (FingerprintHistory(), [])
 
 
 def test_it_waits_for_its_time() -> None:
     """Below `for_seconds` it is pending and not published; then it fires by time alone."""
-    story = Story(for_seconds=300)
+    history = History(for_seconds=300)
 
-    assert story.wrong() == "pending"
-    assert story.wrong(after=100) == "pending"
-    assert story.passes(199) == ""
-    assert story.told.words == []
-    assert story.passes(1) == "fired"
+    assert history.wrong() == "pending"
+    assert history.wrong(after=100) == "pending"
+    assert history.passes(199) == ""
+    assert history.told.words == []
+    assert history.passes(1) == "fired"
 
 
 def test_what_passes_before_its_time_was_nothing() -> None:
     """Pending and then `Ok`: nothing is ever published."""
-    story = Story(for_seconds=300)
-    story.wrong()
+    history = History(for_seconds=300)
+    history.wrong()
 
-    assert story.right(after=299) == "it ended while it was pending"
-    assert story.told.words == []
+    assert history.right(after=299) == "it ended while it was pending"
+    assert history.told.words == []
 
 
 def test_it_does_not_fire_while_nobody_knows() -> None:
     """Time passes, but what is known does not go on, or became unclear: no alert."""
-    unknown, unclear = Story(for_seconds=300), Story(for_seconds=300)
+    unknown, unclear = History(for_seconds=300), History(for_seconds=300)
     unknown.wrong()
     unclear.wrong()
     unclear.unclear(after=10)
@@ -64,71 +64,71 @@ def test_it_does_not_fire_while_nobody_knows() -> None:
 
 def test_more_of_the_same_is_evidence() -> None:
     """Ten more failures publish nothing; each event is evidence once."""
-    story = Story()
-    story.wrong()
+    history = History()
+    history.wrong()
 
-    assert {story.wrong(after=1) for _ in range(60)} == {"deduplicated"}
+    assert {history.wrong(after=1) for _ in range(60)} == {"deduplicated"}
 
-    assert isinstance(story.held, AlertInstance)
-    assert story.told.words == ["fired"]
-    assert story.held.alert.evidence_count == 61
-    assert story.held.alert.evidence == tuple(f"event-{number}" for number in range(12, 62))
+    assert isinstance(history.held, AlertInstance)
+    assert history.told.words == ["fired"]
+    assert history.held.alert.evidence_count == 61
+    assert history.held.alert.evidence == tuple(f"event-{number}" for number in range(12, 62))
 
 
 def test_a_silenced_alert_is_published_as_silenced_and_later_fires() -> None:
     """Nobody is alarmed while a silence is at work; when it ends and it is still so, it fires."""
-    story = Story()
-    story.muted_by = SILENCED
+    history = History()
+    history.muted_by = SILENCED
 
-    assert story.wrong() == "silenced"
-    assert story.passes(60) == ""
-    story.muted_by = ()
-    assert story.passes(60) == "fired"
-    assert story.told.words == ["silenced", "fired"]
+    assert history.wrong() == "silenced"
+    assert history.passes(60) == ""
+    history.muted_by = ()
+    assert history.passes(60) == "fired"
+    assert history.told.words == ["silenced", "fired"]
 
 
 def test_a_muted_alert_that_ends_was_never_published() -> None:
     """A mute time notifies nobody at all, and no end is owed of what was not begun."""
-    story = Story()
-    story.muted_by = ("mute",)
+    history = History()
+    history.muted_by = ("mute",)
 
-    assert story.wrong() == "muted"
-    assert story.right(after=60) == "it ended before anybody was notified"
-    assert story.told.words == []
+    assert history.wrong() == "muted"
+    assert history.right(after=60) == "it ended before anybody was notified"
+    assert history.told.words == []
 
 
 def test_the_end_is_owed_also_in_silence() -> None:
     """The end of a published alert is published, whatever is silenced meanwhile."""
-    story = Story()
-    story.wrong()
-    story.muted_by = SILENCED
+    history = History()
+    history.wrong()
+    history.muted_by = SILENCED
 
-    assert story.passes(60) == "silenced"
-    assert story.right(after=60) == "resolved"
-    assert story.told.words == ["fired", "silenced", "resolved"]
+    assert history.passes(60) == "silenced"
+    assert history.right(after=60) == "resolved"
+    assert history.told.words == ["fired", "silenced", "resolved"]
 
 
 def test_the_end_of_a_silence_reminds() -> None:
     """A silence over a fired alert is published when it starts; when it ends, a reminder is."""
-    story = Story()
-    story.wrong()
+    history = History()
+    history.wrong()
     for _ in range(2):
-        story.muted_by = SILENCED
-        story.passes(60)
-        story.muted_by = ()
-        story.passes(60)
+        history.muted_by = SILENCED
+        history.passes(60)
+        history.muted_by = ()
+        history.passes(60)
 
-    assert story.told.words == ["fired", "silenced", "reminded", "silenced", "reminded"]
-    assert [telling.number for telling in story.told.tellings] == [0, 1, 1, 2, 2]
+    assert history.told.words == ["fired", "silenced", "reminded", "silenced", "reminded"]
+    assert [telling.number for telling in history.told.tellings] == [0, 1, 1, 2, 2]
 
 
 def test_it_reminds_in_its_rhythm() -> None:
     """Each `repeat_seconds` once, also when it was late, and not where it is switched off."""
-    story, quiet = Story(repeat_seconds=600), Story(repeat_seconds=0)
-    story.wrong()
+    history, quiet = History(repeat_seconds=600), History(repeat_seconds=0)
+    history.wrong()
     quiet.wrong()
 
-    assert [story.passes(seconds) for seconds in (599, 1, 599, 3_000, 600)] == [
+    assert [history.passes(seconds) for seconds in (599, 1, 599, 3_000, 600)] == [
         "",
         "reminded",
         "",
@@ -140,93 +140,93 @@ def test_it_reminds_in_its_rhythm() -> None:
 
 def test_a_clock_set_back_delays_a_reminder_by_one_rhythm_at_most() -> None:
     """A notification in a future that a restart took back counts as of now."""
-    story = Story(repeat_seconds=600)
-    story.wrong(after=86_400)
-    story.now = NOON
+    history = History(repeat_seconds=600)
+    history.wrong(after=86_400)
+    history.now = NOON
 
-    assert [story.passes(seconds) for seconds in (1, 599, 1)] == ["", "", "reminded"]
+    assert [history.passes(seconds) for seconds in (1, 599, 1)] == ["", "", "reminded"]
 
 
 def test_changes_in_quick_succession_are_one_notice() -> None:
     """The third start within an hour flaps: published as such, over only when it is quiet."""
-    story = Story()
+    history = History()
     for _ in range(3):
-        story.wrong(after=60)
-        story.right(after=60)
+        history.wrong(after=60)
+        history.right(after=60)
     for _ in range(5):
-        story.wrong(after=60)
-        story.right(after=60)
+        history.wrong(after=60)
+        history.right(after=60)
 
-    assert story.told.words == ["fired", "resolved", "fired", "resolved", "flapping"]
-    assert story.passes(1_799) == ""
-    assert story.passes(1) == "resolved"
-    ended = story.told.tellings[-1].alert
+    assert history.told.words == ["fired", "resolved", "fired", "resolved", "flapping"]
+    assert history.passes(1_799) == ""
+    assert history.passes(1) == "resolved"
+    ended = history.told.tellings[-1].alert
     assert ended.ends_at is not None
-    assert ended.ends_at == story.now - timedelta(seconds=1_800)
+    assert ended.ends_at == history.now - timedelta(seconds=1_800)
 
 
 def test_what_is_over_is_shown_for_an_hour() -> None:
     """Then only what keeps a later alert from having its ids stays."""
-    story = Story()
-    story.wrong()
-    story.right(after=60)
+    history = History()
+    history.wrong()
+    history.right(after=60)
 
-    story.passes(3_599)
-    assert story.state is AlertState.RESOLVED
-    story.passes(1)
-    assert story.held == FingerprintHistory(
+    history.passes(3_599)
+    assert history.state is AlertState.RESOLVED
+    history.passes(1)
+    assert history.held == FingerprintHistory(
         spans=(AlertSpan(starts_at=NOON, ends_at=NOON + timedelta(seconds=60)),), starts=(NOON,)
     )
 
 
 def test_two_alerts_never_have_one_id() -> None:
     """Evidence with the same start gets a new start, also after an unpublished alert."""
-    story = Story()
+    history = History()
     for muted_by in ((), ("mute",), ()):
-        story.muted_by = muted_by
-        story.wrong(since=NOON)
-        story.right()
-        story.passes(4_000)
+        history.muted_by = muted_by
+        history.wrong(since=NOON)
+        history.right()
+        history.passes(4_000)
 
-    assert len(set(story.told.ids)) == len(story.told.ids) == 4
+    assert len(set(history.told.ids)) == len(history.told.ids) == 4
 
 
 def test_a_rule_that_goes_ends_what_it_began() -> None:
     """The end and its reason are published."""
-    story = Story()
-    story.wrong()
+    history = History()
+    history.wrong()
 
-    assert story.rule_goes() == "resolved"
-    assert story.told.tellings[-1].alert.facts == {"ended_because": "rule removed"}
+    assert history.rule_goes() == "resolved"
+    assert history.told.tellings[-1].alert.facts == {"ended_because": "rule removed"}
 
 
 def test_more_evidence_than_is_kept_changes_nothing_by_itself() -> None:
     """Sixty runs wait, one more joins them, ten start: each is counted once, the rest is quiet."""
-    story = Story()
+    history = History()
     waiting = [f"run-{number}" for number in range(61)]
     counts: list[int] = []
     for runs in (waiting[:60], waiting[:60], waiting, waiting, waiting[10:], waiting[10:]):
-        story.looks_wrong(*runs)
-        assert isinstance(story.held, AlertInstance)
-        assert story.held.alert.evidence == tuple(runs[-50:])
-        counts.append(story.held.alert.evidence_count)
-    before = story.held
+        history.looks_wrong(*runs)
+        assert isinstance(history.held, AlertInstance)
+        assert history.held.alert.evidence == tuple(runs[-50:])
+        counts.append(history.held.alert.evidence_count)
+    before = history.held
 
-    story.looks_wrong(*waiting[10:])
+    history.looks_wrong(*waiting[10:])
 
-    assert story.held is before
+    assert history.held is before
     assert counts == [60, 60, 61, 61, 61, 61]
 
 
 def test_a_clock_that_was_set_back_over_a_restart_holds_nothing_up() -> None:
     """What was noted under the former clock counts from now, and not from a day to come."""
-    pending, over = Story(for_seconds=300), Story()
+    pending, over = History(for_seconds=300), History()
     pending.wrong()
     over.wrong()
     over.right()
-    for story in (pending, over):
-        story.now -= timedelta(days=1)
-        story.passes(2, as_of=NOON)
+    for history in (pending, over):
+        history.now -= timedelta(days=1)
+        history.passes(2, as_of=NOON)
 
     assert pending.passes(299, as_of=NOON + timedelta(seconds=299)) == ""
     assert pending.passes(1, as_of=NOON + timedelta(seconds=300)) == "fired"
@@ -236,11 +236,11 @@ def test_a_clock_that_was_set_back_over_a_restart_holds_nothing_up() -> None:
 
 def test_what_was_over_when_seen_fires_and_resolves_at_once() -> None:
     """Both carry its own start and the mark; it lasts no longer, and it is no flapping."""
-    story = Story()
+    history = History()
     for hour in range(4):
         since = NOON - timedelta(hours=10 - hour)
-        assert story.late(since=since, lasted=60) == ["fired", "resolved"]
-    fired, resolved = story.told.tellings[-2:]
+        assert history.late(since=since, lasted=60) == ["fired", "resolved"]
+    fired, resolved = history.told.tellings[-2:]
     assert fired.alert.over_when_seen
     assert resolved.alert.over_when_seen
     assert fired.alert.starts_at == NOON - timedelta(hours=7)
@@ -249,60 +249,60 @@ def test_what_was_over_when_seen_fires_and_resolves_at_once() -> None:
 
 def test_what_was_over_inside_an_ended_alert_is_evidence_of_it() -> None:
     """Nobody is notified of the same trouble twice, however long ago it ended."""
-    story = Story()
-    story.wrong()
-    story.right(after=600)
-    assert story.late(since=NOON + timedelta(seconds=60), lasted=60) == ["deduplicated"]
-    assert isinstance(story.held, AlertInstance)
-    assert story.held.alert.evidence == ("event-1", "event-2")
-    story.passes(3_601)
-    assert story.late(since=NOON + timedelta(seconds=90), lasted=60) == ["deduplicated"]
-    assert story.told.words == ["fired", "resolved"]
+    history = History()
+    history.wrong()
+    history.right(after=600)
+    assert history.late(since=NOON + timedelta(seconds=60), lasted=60) == ["deduplicated"]
+    assert isinstance(history.held, AlertInstance)
+    assert history.held.alert.evidence == ("event-1", "event-2")
+    history.passes(3_601)
+    assert history.late(since=NOON + timedelta(seconds=90), lasted=60) == ["deduplicated"]
+    assert history.told.words == ["fired", "resolved"]
 
 
 def test_what_was_over_while_another_alert_is_open_is_evidence_of_that() -> None:
     """The open alert keeps its start."""
-    story = Story()
-    story.wrong()
-    assert story.late(since=NOON - timedelta(hours=1), lasted=60) == ["deduplicated"]
-    assert story.told.words == ["fired"]
-    assert isinstance(story.held, AlertInstance)
-    assert story.held.alert.starts_at == NOON
+    history = History()
+    history.wrong()
+    assert history.late(since=NOON - timedelta(hours=1), lasted=60) == ["deduplicated"]
+    assert history.told.words == ["fired"]
+    assert isinstance(history.held, AlertInstance)
+    assert history.held.alert.starts_at == NOON
 
 
 def test_what_was_over_sooner_than_the_rule_waits_notifies_nobody() -> None:
     """It would have ended while it was pending."""
-    story = Story(for_seconds=300)
-    assert story.late(since=NOON - timedelta(hours=1), lasted=299) == [StepWord.TOO_SHORT]
-    assert story.late(since=NOON - timedelta(hours=1), lasted=300) == ["fired", "resolved"]
+    history = History(for_seconds=300)
+    assert history.late(since=NOON - timedelta(hours=1), lasted=299) == [StepWord.TOO_SHORT]
+    assert history.late(since=NOON - timedelta(hours=1), lasted=300) == ["fired", "resolved"]
 
 
 def test_what_was_over_when_seen_is_silenced_as_well() -> None:
     """A silence keeps it back for good: it is over."""
-    story = Story()
-    story.muted_by = SILENCED
-    story.late(since=NOON - timedelta(hours=1), lasted=60)
-    story.muted_by = ()
-    story.passes(60)
-    assert story.told.words == ["silenced"]
+    history = History()
+    history.muted_by = SILENCED
+    history.late(since=NOON - timedelta(hours=1), lasted=60)
+    history.muted_by = ()
+    history.passes(60)
+    assert history.told.words == ["silenced"]
 
 
 def test_reopening_under_the_same_start_is_numbered() -> None:
     """A better time shows that the failure is open after all: the same start, other ids."""
-    story = Story()
-    story.wrong()
-    story.right(after=60)
-    story.wrong(after=60, since=NOON)
-    story.right(after=60)
-    assert story.told.words == ["fired", "resolved", "fired", "resolved"]
-    assert [telling.number for telling in story.told.tellings] == [0, 0, 2, 2]
-    assert {telling.alert.starts_at for telling in story.told.tellings} == {NOON}
+    history = History()
+    history.wrong()
+    history.right(after=60)
+    history.wrong(after=60, since=NOON)
+    history.right(after=60)
+    assert history.told.words == ["fired", "resolved", "fired", "resolved"]
+    assert [telling.number for telling in history.told.tellings] == [0, 0, 2, 2]
+    assert {telling.alert.starts_at for telling in history.told.tellings} == {NOON}
 
 
 def test_a_start_is_never_moved_after_an_earlier_end() -> None:
     """A failure inside the span of an ended alert begins at its own time, not at that end."""
-    story = Story()
-    story.wrong()
-    story.right(after=600)
-    story.wrong(since=NOON + timedelta(seconds=300))
-    assert story.told.tellings[-1].alert.starts_at == NOON + timedelta(seconds=300)
+    history = History()
+    history.wrong()
+    history.right(after=600)
+    history.wrong(since=NOON + timedelta(seconds=300))
+    assert history.told.tellings[-1].alert.starts_at == NOON + timedelta(seconds=300)

@@ -10,42 +10,42 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.alerting.failing_steps import Cut, Scene, Seen, played
+from tests.alerting.failing_steps import Cut, Scenario, Seen, played
 from tests.examples import examples
 
-_STORY = (
-    Scene("fails"),
-    Scene("silence"),
-    Scene("fails"),
-    Scene("is silent"),
-    Scene("passes", seconds=130),
-    Scene("fails", flow=2),
-    Scene("answers"),
-    Scene("expire"),
-    Scene("fails"),
-    Scene("succeeds"),
-    Scene("passes", seconds=14_500),
+_HISTORY = (
+    Scenario("fails"),
+    Scenario("silence"),
+    Scenario("fails"),
+    Scenario("is silent"),
+    Scenario("passes", seconds=130),
+    Scenario("fails", flow=2),
+    Scenario("answers"),
+    Scenario("expire"),
+    Scenario("fails"),
+    Scenario("succeeds"),
+    Scenario("passes", seconds=14_500),
 )
-_START = (Scene("had failed"), Scene("passes"), Scene("succeeds"), Scene("fails"))
+_START = (Scenario("had failed"), Scenario("passes"), Scenario("succeeds"), Scenario("fails"))
 _LATE = (
-    Scene("fails", seconds=200),
-    Scene("succeeds", seconds=1_900),
-    Scene("failed before"),
-    Scene("succeeds"),
-    Scene("failed before"),
-    Scene("is claimed to fail", flow=2),
-    Scene("is corrected", flow=2),
+    Scenario("fails", seconds=200),
+    Scenario("succeeds", seconds=1_900),
+    Scenario("failed before"),
+    Scenario("succeeds"),
+    Scenario("failed before"),
+    Scenario("is claimed to fail", flow=2),
+    Scenario("is corrected", flow=2),
 )
 _PLAN = (
-    Scene("part fails", seconds=20),
-    Scene("plan fails"),
-    Scene("link"),
-    Scene("passes", seconds=20),
-    Scene("part succeeds"),
-    Scene("passes"),
+    Scenario("part fails", seconds=20),
+    Scenario("plan fails"),
+    Scenario("link"),
+    Scenario("passes", seconds=20),
+    Scenario("part succeeds"),
+    Scenario("passes"),
 )
-_SCENES = st.builds(
-    Scene,
+_SCENARIOS = st.builds(
+    Scenario,
     st.sampled_from(
         (
             *("had failed", "fails", "fails", "succeeds", "is silent", "answers"),
@@ -70,16 +70,16 @@ def differences(seen: Seen, uncut: Seen) -> dict[str, object]:
     return found
 
 
-async def test_every_cut_of_one_story(tmp_path: Path) -> None:
+async def test_every_cut_of_one_history(tmp_path: Path) -> None:
     """Failures, a silence, an outage, reminders: cut before and after each single step."""
-    uncut = await played(tmp_path / "uncut.db", _STORY)
+    uncut = await played(tmp_path / "uncut.db", _HISTORY)
     words = [word.partition(" ")[2].removeprefix("alert.") for word in uncut.words]
 
     assert {"fired", "silenced", "reminded", "resolved"} <= set(words)
     for cut in range(1, uncut.steps + 1):
         for is_taken in (False, True):
             store = tmp_path / f"{cut}-{is_taken}.db"
-            seen = await played(store, _STORY, Cut(cut, is_taken))
+            seen = await played(store, _HISTORY, Cut(cut, is_taken))
             assert differences(seen, uncut) == {}, f"cut at {cut}, taken: {is_taken}"
 
 
@@ -97,7 +97,7 @@ async def test_every_cut_of_a_first_evaluation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("story", "expected"),
+    ("history", "expected"),
     [
         (_LATE, ["fired", "resolved"] * 3),
         (_PLAN, ["fired", "resolved", "fired"]),
@@ -105,28 +105,28 @@ async def test_every_cut_of_a_first_evaluation(tmp_path: Path) -> None:
     ids=["late and corrected", "after a part"],
 )
 async def test_every_cut_of_ends_out_of_order(
-    tmp_path: Path, story: tuple[Scene, ...], expected: list[str]
+    tmp_path: Path, history: tuple[Scenario, ...], expected: list[str]
 ) -> None:
     """What was over when it was seen, a corrected callback, a plan after its part."""
-    uncut = await played(tmp_path / "uncut.db", story)
+    uncut = await played(tmp_path / "uncut.db", history)
     words = [word.partition(" ")[2].removeprefix("alert.") for word in uncut.words]
     assert words == expected
     for cut in range(1, uncut.steps + 1):
         for is_taken in (False, True):
             store = tmp_path / f"{cut}-{is_taken}.db"
-            seen = await played(store, story, Cut(cut, is_taken))
+            seen = await played(store, history, Cut(cut, is_taken))
             assert differences(seen, uncut) == {}, f"cut at {cut}, taken: {is_taken}"
 
 
 @given(
-    story=st.lists(_SCENES, min_size=3, max_size=12),
+    history=st.lists(_SCENARIOS, min_size=3, max_size=12),
     cut=st.builds(Cut, st.integers(1, 40), st.booleans(), st.booleans()),
 )
 @settings(max_examples=examples(20))
-async def test_any_cut_of_any_story(story: list[Scene], cut: Cut) -> None:
+async def test_any_cut_of_any_history(history: list[Scenario], cut: Cut) -> None:
     """Whatever happens outside: dying once, or a store that fails once, is not seen."""
     with tempfile.TemporaryDirectory() as folder:
-        uncut = await played(Path(folder) / "uncut.db", story)
+        uncut = await played(Path(folder) / "uncut.db", history)
         cut = msgspec.structs.replace(cut, at=1 + cut.at % uncut.steps)
-        seen = await played(Path(folder) / "cut.db", story, cut)
+        seen = await played(Path(folder) / "cut.db", history, cut)
         assert differences(seen, uncut) == {}

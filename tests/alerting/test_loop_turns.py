@@ -33,7 +33,7 @@ from monitor.model.runs import (
     Status,
 )
 from monitor.tracking.live_state import LiveState
-from tests.alerting.engine_scene import guard
+from tests.alerting.engine_scenario import guard
 from tests.alerting.loop_turns import longest_turn
 from tests.alerting.run_samples import run_event
 from tests.clocks import ManualClock

@@ -95,10 +95,10 @@ def test_a_jump_of_the_wall_clock_is_no_lag(jump: float) -> None:
 def test_new_dead_letters_fire_for_an_hour() -> None:
     """Old ones do not fire again; each new one keeps it firing for another hour."""
     rule = part_rule("dead_letters:webhook")
-    story = [(4, 0), (5, 60), (5, 3_000), (6, 3_500), (6, 7_000), (6, 7_100), (6, 7_200)]
+    history = [(4, 0), (5, 60), (5, 3_000), (6, 3_500), (6, 7_000), (6, 7_100), (6, 7_200)]
     words = [
         rule.evaluate(facts(consumer("webhook", dead_letters=count)), seconds)
-        for count, seconds in story
+        for count, seconds in history
     ]
     assert words == ["ok", "firing", "firing", "firing", "firing", "ok", "ok"]
     assert rule.evaluate(facts(consumer("webhook", dead_letters=2)), 8_000) == "ok"
@@ -110,8 +110,8 @@ def test_new_dead_letters_fire_for_an_hour() -> None:
 def test_lost_events_fire_for_an_hour() -> None:
     """What the full store deleted fires for each output that had not read it."""
     rule = part_rule("lost:mqtt")
-    story = [(0, 0), (70, 60), (70, 3_650), (70, 3_660)]
-    words = [rule.evaluate(facts(consumer(lost=count)), seconds) for count, seconds in story]
+    history = [(0, 0), (70, 60), (70, 3_650), (70, 3_660)]
+    words = [rule.evaluate(facts(consumer(lost=count)), seconds) for count, seconds in history]
     assert words == ["ok", "firing", "firing", "ok"]
     rule.evaluate(facts(consumer(lost=1_100)), 9_000)
     assert rule.firing.facts == {

@@ -11,7 +11,7 @@ import pytest
 from monitor.bus.contract import Change
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Parents, RunKey, RunKind, RunState, Source, Status
-from tests.alerting.engine_scene import WORKSPACE, engine_scene
+from tests.alerting.engine_scenario import WORKSPACE, engine_scenario
 from tests.alerting.run_samples import END, at, run_event, state
 
 OK, BAD = Status.SUCCEEDED, Status.FAILED
@@ -62,12 +62,14 @@ async def test_a_failure_seen_by_part_and_run_fires_once(
 ) -> None:
     """After an outage its news come in any order: one alert fires, and is resolved."""
     events = seen()
-    async with engine_scene(tmp_path, start=END) as scene:
+    async with engine_scenario(tmp_path, start=END) as scenario:
         for name in order:
             event = events[name]
-            await scene.bus.commit(Change(runs=(event.run,), events=(event,)), timeout_seconds=10)
-            await scene.round()
-        assert await scene.words() == ["fired", "resolved"]
-        await scene.engine.restore()
-        (alert,) = scene.engine.past.of(scene.engine.snapshot().alerts[0].fingerprint)
+            await scenario.bus.commit(
+                Change(runs=(event.run,), events=(event,)), timeout_seconds=10
+            )
+            await scenario.round()
+        assert await scenario.words() == ["fired", "resolved"]
+        await scenario.engine.restore()
+        (alert,) = scenario.engine.past.of(scenario.engine.snapshot().alerts[0].fingerprint)
         assert f"{WORKSPACE}:job_group:1:failed" in alert.alert.evidence

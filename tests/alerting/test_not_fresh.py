@@ -10,7 +10,7 @@ from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKind
 from tests.alerting.rule_evaluation import EvaluatedRule, at
-from tests.alerting.schedule_stories import FLOW
+from tests.alerting.schedule_histories import FLOW
 
 HOUR = 3_600.0
 

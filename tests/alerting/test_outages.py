@@ -14,7 +14,7 @@ from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Start
-from tests.alerting.engine_scene import EngineScene, engine_scene
+from tests.alerting.engine_scenario import EngineScenario, engine_scenario
 from tests.examples import examples
 
 RULE = "workspace_unreachable"
@@ -26,55 +26,55 @@ LIMIT_SECONDS = default_rule(RuleKind.WORKSPACE_UNREACHABLE).for_seconds
 
 
 @pytest.fixture
-async def story(tmp_path: Path) -> AsyncIterator[EngineScene]:
-    async with engine_scene(tmp_path, SETTINGS) as found:
+async def history(tmp_path: Path) -> AsyncIterator[EngineScenario]:
+    async with engine_scenario(tmp_path, SETTINGS) as found:
         yield found
 
 
-def jump(story: EngineScene, seconds: float) -> None:
-    story.clock.set_wall(story.clock.now() + timedelta(seconds=seconds))
+def jump(history: EngineScenario, seconds: float) -> None:
+    history.clock.set_wall(history.clock.now() + timedelta(seconds=seconds))
 
 
-async def test_an_outage_shorter_than_its_limit_does_not_fire(story: EngineScene) -> None:
+async def test_an_outage_shorter_than_its_limit_does_not_fire(history: EngineScenario) -> None:
     """It was over before its time."""
-    story.answers(well=False)
-    await story.round()
-    await story.round(LIMIT_SECONDS - 2)
-    story.answers(well=True)
-    await story.round()
-    await story.round(HOUR)
-    assert await story.words(RULE) == []
+    history.answers(well=False)
+    await history.round()
+    await history.round(LIMIT_SECONDS - 2)
+    history.answers(well=True)
+    await history.round()
+    await history.round(HOUR)
+    assert await history.words(RULE) == []
 
 
 @pytest.mark.parametrize("seconds", [-HOUR, HOUR])
 async def test_a_jump_of_the_wall_clock_neither_hastens_nor_delays(
-    story: EngineScene, seconds: float
+    history: EngineScenario, seconds: float
 ) -> None:
     """The limit is as long, whatever the wall clock shows; and nothing else is published."""
-    story.answers(well=False)
-    await story.round()
-    jump(story, seconds)
-    await story.round(LIMIT_SECONDS - 10)
-    assert await story.words(RULE) == []
-    await story.round(12)
-    assert await story.words(RULE) == ["fired"]
-    jump(story, -seconds)
-    story.answers(well=True)
-    await story.round()
-    assert await story.words(RULE) == ["fired", "resolved"]
-    assert await story.words("monitor_degraded") == []
+    history.answers(well=False)
+    await history.round()
+    jump(history, seconds)
+    await history.round(LIMIT_SECONDS - 10)
+    assert await history.words(RULE) == []
+    await history.round(12)
+    assert await history.words(RULE) == ["fired"]
+    jump(history, -seconds)
+    history.answers(well=True)
+    await history.round()
+    assert await history.words(RULE) == ["fired", "resolved"]
+    assert await history.words("monitor_degraded") == []
 
 
 @pytest.mark.parametrize("is_notified", [False, True])
 async def test_a_restart_in_an_outage_publishes_nothing_twice(
-    story: EngineScene, *, is_notified: bool
+    history: EngineScenario, *, is_notified: bool
 ) -> None:
     """Whether it was pending or had fired, the next life goes on with it and ends it."""
-    story.answers(well=False)
-    await story.round()
-    await story.round(50 if is_notified else 20)
-    assert await story.words(RULE) == (["fired"] if is_notified else [])
-    later = await story.restarted()
+    history.answers(well=False)
+    await history.round()
+    await history.round(50 if is_notified else 20)
+    assert await history.words(RULE) == (["fired"] if is_notified else [])
+    later = await history.restarted()
     await later.round()
     later.answers(well=False)
     await later.round()
@@ -85,12 +85,14 @@ async def test_a_restart_in_an_outage_publishes_nothing_twice(
     assert await later.words(RULE) == ["fired", "resolved"]
 
 
-async def test_an_outage_that_ended_while_the_daemon_was_down_is_over(story: EngineScene) -> None:
+async def test_an_outage_that_ended_while_the_daemon_was_down_is_over(
+    history: EngineScenario,
+) -> None:
     """The next life ends the alert of the one before, once the workspace answers."""
-    story.answers(well=False)
-    await story.round()
-    await story.round(150)
-    later = await story.restarted()
+    history.answers(well=False)
+    await history.round()
+    await history.round(150)
+    later = await history.restarted()
     await later.round()
     assert await later.words(RULE) == ["fired"]
     later.answers(well=True)
@@ -100,25 +102,25 @@ async def test_an_outage_that_ended_while_the_daemon_was_down_is_over(story: Eng
 
 async def test_a_workspace_that_never_answered_was_so_before(tmp_path: Path) -> None:
     """It fires once, as preexisting."""
-    async with engine_scene(tmp_path, SETTINGS, is_asked=False) as story:
-        story.answers(well=False)
-        await story.round()
-        await story.round(150)
-        (told,) = await story.told()
+    async with engine_scenario(tmp_path, SETTINGS, is_asked=False) as history:
+        history.answers(well=False)
+        await history.round()
+        await history.round(150)
+        (told,) = await history.told()
         assert (str(told.type), told.alert.preexisting) == ("alert.fired", True)
 
 
-async def test_an_output_that_is_removed_lags_no_more(story: EngineScene) -> None:
+async def test_an_output_that_is_removed_lags_no_more(history: EngineScenario) -> None:
     """Its alert ends with the start that takes it out of the store."""
-    await story.bus.subscribe("webhook", start=Start.NEWEST)
-    await story.end_run(1)
-    await story.round(310)
-    await story.round(62)
-    assert await story.words("monitor_degraded") == ["fired"]
-    (alert,) = story.engine.snapshot().alerts
+    await history.bus.subscribe("webhook", start=Start.NEWEST)
+    await history.end_run(1)
+    await history.round(310)
+    await history.round(62)
+    assert await history.words("monitor_degraded") == ["fired"]
+    (alert,) = history.engine.snapshot().alerts
     assert alert.labels["part"] == "backlog:webhook"
-    await story.bus.keep_only(["alerting"])
-    later = await story.restarted()
+    await history.bus.keep_only(["alerting"])
+    later = await history.restarted()
     await later.round()
     assert await later.words("monitor_degraded") == ["fired", "resolved"]
 
@@ -137,27 +139,27 @@ async def test_every_outage_fires_once_and_resolves_once(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
     """By an observer with a stopwatch: each outage of its limit and more, and no other."""
-    async with engine_scene(tmp_path_factory.mktemp("outages"), SETTINGS) as story:
+    async with engine_scenario(tmp_path_factory.mktemp("outages"), SETTINGS) as history:
         is_well = True
         seen_down: float | None = None  # by the stopwatch
         long_outages = 0
         for step, number in [*steps, ("answers", 1)]:
             if step == "answers":
                 is_well = bool(number)
-                story.answers(well=is_well)
+                history.answers(well=is_well)
             elif step == "restart":
-                story = await story.restarted()  # noqa: PLW2901 - the story goes on
-                story.answers(well=is_well)
+                history = await history.restarted()  # noqa: PLW2901 - the history goes on
+                history.answers(well=is_well)
             elif step == "jump":
-                jump(story, number)
-            before = None if seen_down is None else story.clock.monotonic() - seen_down
-            await story.round(number if step == "wait" else 2)
-            now = story.clock.monotonic()
+                jump(history, number)
+            before = None if seen_down is None else history.clock.monotonic() - seen_down
+            await history.round(number if step == "wait" else 2)
+            now = history.clock.monotonic()
             seen_down = None if is_well else now if seen_down is None else seen_down
             lasted = None if seen_down is None else now - seen_down
             long_outages += lasted is not None and (before or 0) < LIMIT_SECONDS <= lasted
-        await story.round(2 * HOUR)
-        told = await story.told()
+        await history.round(2 * HOUR)
+        told = await history.told()
     starts = [
         event.alert.starts_at for event in told if event.type in ("alert.fired", "alert.flapping")
     ]

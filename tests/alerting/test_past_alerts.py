@@ -18,7 +18,7 @@ from monitor.alerting.engine.committed_state import PastAlerts, place_of
 from monitor.bus.contract import Retention
 from monitor.model.alerts import Alert, AlertState, PastQuery, Severity
 from monitor.model.runs import Pipeline, PipelineKind, Status
-from tests.alerting.engine_scene import EngineScene, engine_scene
+from tests.alerting.engine_scenario import EngineScenario, engine_scenario
 from tests.alerting.sample_alerts import an_alert
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -50,9 +50,9 @@ async def minutes(past: PastAlerts, **filters: object) -> list[int]:
 
 
 @pytest.fixture
-async def scene(tmp_path: Path) -> AsyncIterator[EngineScene]:
-    async with engine_scene(tmp_path) as scene:
-        yield scene
+async def scenario(tmp_path: Path) -> AsyncIterator[EngineScenario]:
+    async with engine_scenario(tmp_path) as scenario:
+        yield scenario
 
 
 async def test_the_newest_end_comes_first_and_the_limit_holds() -> None:
@@ -113,15 +113,17 @@ async def test_pages_show_each_alert_once(ends: list[int], dropped: set[int], li
     assert {int(row.alert.fingerprint) for row in past.all()} == left
 
 
-async def test_what_has_ended_is_found_at_once_and_after_a_restart(scene: EngineScene) -> None:
+async def test_what_has_ended_is_found_at_once_and_after_a_restart(
+    scenario: EngineScenario,
+) -> None:
     """It is read from what is stored; the log is not scanned, and a restart loses nothing."""
-    await scene.end_run(1)
-    await scene.round()
-    await scene.end_run(1, Status.SUCCEEDED)
-    await scene.round()
+    await scenario.end_run(1)
+    await scenario.round()
+    await scenario.end_run(1, Status.SUCCEEDED)
+    await scenario.round()
 
-    (now,) = await scene.engine.past.find(PastQuery())
-    (later,) = await (await scene.restarted()).engine.past.find(PastQuery())
+    (now,) = await scenario.engine.past.find(PastQuery())
+    (later,) = await (await scenario.restarted()).engine.past.find(PastQuery())
 
     assert now == later
     assert (now.state, now.name) == (AlertState.RESOLVED, "run_failed")

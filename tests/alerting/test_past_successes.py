@@ -25,7 +25,7 @@ from monitor.bus.contract import Change
 from monitor.model.alerts import LearnedLimit
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import Parents, Pipeline, PipelineKind, RunKind, RunState, Status
-from tests.alerting.engine_stage import Stage, on_stage
+from tests.alerting.engine_fixture import Fixture, engine_fixture
 from tests.alerting.run_samples import FLOW, at, run_event, state
 
 HOUR = 3_600.0
@@ -42,109 +42,109 @@ def past(*numbers: int, seconds: float = 400.0) -> list[RunState]:
     return [success(number, historical=True, seconds=seconds) for number in numbers]
 
 
-async def store(stage: Stage, runs: Sequence[RunState]) -> None:
+async def store(fixture: Fixture, runs: Sequence[RunState]) -> None:
     """Let the workspace's first list show runs that ended before it was followed."""
-    await stage.bus.commit(Change(runs=tuple(runs)), timeout_seconds=5)
+    await fixture.bus.commit(Change(runs=tuple(runs)), timeout_seconds=5)
     health = PipelineHealth(workspace="acme", run_kind=RunKind.JOB_GROUP, pipeline=FLOW)
-    stage.live_state.pipeline_health["acme", RunKind.JOB_GROUP, FLOW.id, None] = health
+    fixture.live_state.pipeline_health["acme", RunKind.JOB_GROUP, FLOW.id, None] = health
 
 
-def limits(stage: Stage) -> list[tuple[str, int, int]]:
+def limits(fixture: Fixture) -> list[tuple[str, int, int]]:
     return [
         (limit.pipeline.id, limit.runs, round(limit.seconds))
-        for limit in stage.engine.snapshot().limits
+        for limit in fixture.engine.snapshot().limits
     ]
 
 
 async def test_the_first_cycle_has_limits_from_the_past(tmp_path: Path) -> None:
     """A run that lasts too long is overdue in the cycle that first knows all of its kind."""
-    async with on_stage(tmp_path, RuleKind.RUN_OVERDUE) as stage:
-        await store(stage, past(*range(10)))
+    async with engine_fixture(tmp_path, RuleKind.RUN_OVERDUE) as fixture:
+        await store(fixture, past(*range(10)))
         run = state(50, Status.RUNNING, started_at=at(20 * HOUR))
-        (alert,) = await stage.evaluate(20 * HOUR + 801, run)
+        (alert,) = await fixture.evaluate(20 * HOUR + 801, run)
 
         assert alert.starts_at == at(20 * HOUR + 800)
-        assert limits(stage) == [("7", 10, 800)]
+        assert limits(fixture) == [("7", 10, 800)]
 
 
 async def test_before_all_of_a_kind_is_known_nothing_is_read(tmp_path: Path) -> None:
     """A list of which some pages are missing shows other runs than the newest."""
-    async with on_stage(tmp_path, RuleKind.RUN_OVERDUE) as stage:
-        await store(stage, past(*range(10)))
-        await stage.look_again()
-        assert limits(stage) == []
-        await stage.evaluate(20 * HOUR)
-        assert len(limits(stage)) == 1
+    async with engine_fixture(tmp_path, RuleKind.RUN_OVERDUE) as fixture:
+        await store(fixture, past(*range(10)))
+        await fixture.look_again()
+        assert limits(fixture) == []
+        await fixture.evaluate(20 * HOUR)
+        assert len(limits(fixture)) == 1
 
 
 async def test_events_and_the_past_make_one_limit(tmp_path: Path) -> None:
     """Six historical successes and four that came as events are ten, whichever came first."""
-    async with on_stage(tmp_path, RuleKind.RUN_OVERDUE) as stage:
-        await store(stage, past(*range(6)))
-        await stage.emit(success(6, historical=False))
-        await stage.emit(success(7, historical=False))
-        await stage.evaluate(8 * HOUR)
-        assert limits(stage) == []
-        await stage.emit(success(8, historical=False))
-        await stage.emit(success(9, historical=False))
-        await stage.look_again()
-        assert limits(stage) == [("7", 10, 800)]
+    async with engine_fixture(tmp_path, RuleKind.RUN_OVERDUE) as fixture:
+        await store(fixture, past(*range(6)))
+        await fixture.emit(success(6, historical=False))
+        await fixture.emit(success(7, historical=False))
+        await fixture.evaluate(8 * HOUR)
+        assert limits(fixture) == []
+        await fixture.emit(success(8, historical=False))
+        await fixture.emit(success(9, historical=False))
+        await fixture.look_again()
+        assert limits(fixture) == [("7", 10, 800)]
 
 
 async def test_a_restart_reads_the_past_again_and_adds_nothing(tmp_path: Path) -> None:
     """What is read replaces what was read before."""
     for _ in range(3):
-        async with on_stage(tmp_path, RuleKind.RUN_OVERDUE) as stage:
-            await store(stage, past(*range(11)))
-            await stage.evaluate(20 * HOUR)
-            assert limits(stage) == [("7", 11, 800)]
+        async with engine_fixture(tmp_path, RuleKind.RUN_OVERDUE) as fixture:
+            await store(fixture, past(*range(11)))
+            await fixture.evaluate(20 * HOUR)
+            assert limits(fixture) == [("7", 11, 800)]
 
 
 async def test_old_flow_runs_that_are_read_later_are_learned_within_the_hour(
     tmp_path: Path,
 ) -> None:
     """A workspace shows them one by one, long after its first list."""
-    async with on_stage(tmp_path, RuleKind.RUN_OVERDUE) as stage:
-        await store(stage, past(*range(4)))
-        await stage.evaluate(20 * HOUR)
-        await store(stage, past(*range(4, 12)))
-        await stage.look_again()
-        assert limits(stage) == []
-        await stage.clock.advance(61)
-        await stage.look_again()
-        assert limits(stage) == [("7", 12, 800)]
+    async with engine_fixture(tmp_path, RuleKind.RUN_OVERDUE) as fixture:
+        await store(fixture, past(*range(4)))
+        await fixture.evaluate(20 * HOUR)
+        await store(fixture, past(*range(4, 12)))
+        await fixture.look_again()
+        assert limits(fixture) == []
+        await fixture.clock.advance(61)
+        await fixture.look_again()
+        assert limits(fixture) == [("7", 12, 800)]
 
 
 async def test_a_run_that_is_followed_counts_by_its_event_alone(tmp_path: Path) -> None:
     """Run memory holds it before its event is handled."""
-    async with on_stage(tmp_path, RuleKind.RUN_OVERDUE) as stage:
+    async with engine_fixture(tmp_path, RuleKind.RUN_OVERDUE) as fixture:
         followed = [success(number, historical=False) for number in range(10, 14)]
-        await store(stage, [*past(*range(8)), *followed])
-        await stage.evaluate(20 * HOUR)
+        await store(fixture, [*past(*range(8)), *followed])
+        await fixture.evaluate(20 * HOUR)
         for run in followed:
-            await stage.emit(run)
-        await stage.look_again()
-        assert limits(stage) == [("7", 12, 800)]
+            await fixture.emit(run)
+        await fixture.look_again()
+        assert limits(fixture) == [("7", 12, 800)]
 
 
 async def test_only_successes_of_the_past_teach(tmp_path: Path) -> None:
     """A failure is quick, and a canceled run lasts as long as somebody lets it."""
-    async with on_stage(tmp_path, RuleKind.RUN_OVERDUE) as stage:
+    async with engine_fixture(tmp_path, RuleKind.RUN_OVERDUE) as fixture:
         bad = [
             replace(run, status=status, key=replace(run.key, id=f"{status}{run.key.id}"))
             for run in past(*range(10), seconds=9_000)
             for status in (Status.FAILED, Status.CANCELED, Status.LOST)
         ]
-        await store(stage, [*past(*range(10)), *bad])
-        await stage.evaluate(20 * HOUR)
-        (limit,) = limits(stage)
+        await store(fixture, [*past(*range(10)), *bad])
+        await fixture.evaluate(20 * HOUR)
+        (limit,) = limits(fixture)
         assert limit[2] == 800
 
 
 async def test_no_cadence_is_learned_from_the_past(tmp_path: Path) -> None:
     """Of old runs some are read long before others: what seems to have stopped may run on."""
-    async with on_stage(tmp_path, RuleKind.NOT_FRESH) as stage:
-        await store(stage, past(*range(12)))
+    async with engine_fixture(tmp_path, RuleKind.NOT_FRESH) as fixture:
+        await store(fixture, past(*range(12)))
         health = PipelineHealth(
             workspace="acme",
             run_kind=RunKind.JOB_GROUP,
@@ -152,9 +152,9 @@ async def test_no_cadence_is_learned_from_the_past(tmp_path: Path) -> None:
             last_success_at=at(11 * HOUR),
             last_finished_at=at(11 * HOUR),
         )
-        stage.live_state.pipeline_health["acme", RunKind.JOB_GROUP, FLOW.id, None] = health
-        assert await stage.evaluate(15 * HOUR) == []
-        assert stage.engine.snapshot().cadences == ()
+        fixture.live_state.pipeline_health["acme", RunKind.JOB_GROUP, FLOW.id, None] = health
+        assert await fixture.evaluate(15 * HOUR) == []
+        assert fixture.engine.snapshot().cadences == ()
 
 
 def test_newer_runs_do_not_hide_what_the_past_has_shown() -> None:
@@ -167,26 +167,26 @@ def test_newer_runs_do_not_hide_what_the_past_has_shown() -> None:
 async def test_many_pipelines_are_read_some_with_each_cycle(tmp_path: Path) -> None:
     """No cycle holds up events for thousands of them, and none is left out."""
     pipelines = [Pipeline(kind=PipelineKind.FLOW, id=str(number)) for number in range(250)]
-    async with on_stage(tmp_path, RuleKind.RUN_OVERDUE) as stage:
+    async with engine_fixture(tmp_path, RuleKind.RUN_OVERDUE) as fixture:
         runs = [
             replace(run, pipeline=pipeline, key=replace(run.key, id=f"{pipeline.id}-{run.key.id}"))
             for pipeline in pipelines
             for run in past(*range(10))
         ]
-        await stage.bus.commit(Change(runs=tuple(runs)), timeout_seconds=30)
+        await fixture.bus.commit(Change(runs=tuple(runs)), timeout_seconds=30)
         for pipeline in pipelines:
             health = PipelineHealth(workspace="acme", run_kind=RunKind.JOB_GROUP, pipeline=pipeline)
             of = ("acme", RunKind.JOB_GROUP, pipeline.id, None)
-            stage.live_state.pipeline_health[of] = health
+            fixture.live_state.pipeline_health[of] = health
         counts = []
         for number in range(4):
-            await stage.evaluate(20 * HOUR + number)
-            rows = await stage.bus.consumer_state("alerting")
+            await fixture.evaluate(20 * HOUR + number)
+            rows = await fixture.bus.consumer_state("alerting")
             counts.append(sum(key.startswith("b:") for key in rows))
         assert counts == [100, 200, 250, 250]
         for _ in range(12):
-            await stage.look_again()
-        shown: tuple[LearnedLimit, ...] = stage.engine.snapshot().limits
+            await fixture.look_again()
+        shown: tuple[LearnedLimit, ...] = fixture.engine.snapshot().limits
         assert len(shown) == 250
 
 

@@ -15,16 +15,16 @@ from monitor.model.live_state import PollStatus, Reachability, ScheduleKnown
 from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from monitor.model.triggers import HourlyTrigger
-from tests.alerting.engine_scene import WORKSPACE, EngineScene, engine_scene
+from tests.alerting.engine_scenario import WORKSPACE, EngineScenario, engine_scenario
 
 
-def list_flows(scene: EngineScene, *flows: int) -> None:
+def list_flows(scenario: EngineScenario, *flows: int) -> None:
     """Let the inventory have been read, with these flows in it."""
-    now = scene.clock.now()
-    scene.live_state.update_workspace(WORKSPACE, capabilities=frozenset({"list_flows"}))
+    now = scenario.clock.now()
+    scenario.live_state.update_workspace(WORKSPACE, capabilities=frozenset({"list_flows"}))
     for flow in flows:
-        scene.live_state.name_pipeline(WORKSPACE, PipelineKind.FLOW, str(flow), f"flow {flow}")
-    scene.live_state.record_poll(
+        scenario.live_state.name_pipeline(WORKSPACE, PipelineKind.FLOW, str(flow), f"flow {flow}")
+    scenario.live_state.record_poll(
         PollStatus(
             workspace=WORKSPACE,
             poll="names",
@@ -35,108 +35,110 @@ def list_flows(scene: EngineScene, *flows: int) -> None:
     )
 
 
-async def ended(scene: EngineScene) -> list[object]:
+async def ended(scenario: EngineScenario) -> list[object]:
     """Return why alerts ended."""
     for _ in range(60):
-        await scene.round()
-    alerts = [event.alert for event in await scene.told() if event.alert.ends_at]
+        await scenario.round()
+    alerts = [event.alert for event in await scenario.told() if event.alert.ends_at]
     return [alert.facts.get("ended_because") for alert in alerts]
 
 
-async def last_words(scene: EngineScene) -> str:
+async def last_words(scenario: EngineScenario) -> str:
     """Return the description of the alert that ended last, as it is sent."""
-    alert = [event.alert for event in await scene.told() if event.alert.ends_at][-1]
-    return texts_of(alert, scene.clock.now(), is_kept=True)["description"]
+    alert = [event.alert for event in await scenario.told() if event.alert.ends_at][-1]
+    return texts_of(alert, scenario.clock.now(), is_kept=True)["description"]
 
 
-async def remembered(scene: EngineScene) -> set[str]:
-    state = await scene.bus.consumer_state("alerting")
+async def remembered(scenario: EngineScenario) -> set[str]:
+    state = await scenario.bus.consumer_state("alerting")
     return {key for key in state if key.startswith(("m:", "b:")) and ":pipeline:" in key}
 
 
 async def test_a_deleted_flow_fails_no_more(tmp_path: Path) -> None:
     """The workspace lists it no more: over, and what was learned of it is dropped."""
-    async with engine_scene(tmp_path) as scene:
-        list_flows(scene, 1, 2)
-        await scene.end_runs([1, 2], Status.SUCCEEDED)
-        await scene.end_runs([1, 2])
-        await scene.round()
-        scene.live_state.forget_pipeline(WORKSPACE, PipelineKind.FLOW, "1")
+    async with engine_scenario(tmp_path) as scenario:
+        list_flows(scenario, 1, 2)
+        await scenario.end_runs([1, 2], Status.SUCCEEDED)
+        await scenario.end_runs([1, 2])
+        await scenario.round()
+        scenario.live_state.forget_pipeline(WORKSPACE, PipelineKind.FLOW, "1")
 
-        assert await ended(scene) == ["pipeline removed"]
-        assert await scene.words() == ["fired", "fired", "resolved"]
-        assert (await last_words(scene)).endswith(". Ended: pipeline removed.")
-        assert not any(":1:" in key for key in await remembered(scene))
-        assert any(":2:" in key for key in await remembered(scene))
+        assert await ended(scenario) == ["pipeline removed"]
+        assert await scenario.words() == ["fired", "fired", "resolved"]
+        assert (await last_words(scenario)).endswith(". Ended: pipeline removed.")
+        assert not any(":1:" in key for key in await remembered(scenario))
+        assert any(":2:" in key for key in await remembered(scenario))
 
 
 async def test_the_end_says_which_flow_has_the_name_now(tmp_path: Path) -> None:
     """Whoever reads it must not think that the flow of that name failed, or was deleted."""
-    async with engine_scene(tmp_path) as scene:
-        list_flows(scene, 1, 2, 3)
-        await scene.end_runs([1, 2, 3])
-        await scene.round()
+    async with engine_scenario(tmp_path) as scenario:
+        list_flows(scenario, 1, 2, 3)
+        await scenario.end_runs([1, 2, 3])
+        await scenario.round()
         for flow, name in ((2, "old"), (9, "flow 1"), (8, "flow 2")):
-            scene.live_state.name_pipeline(WORKSPACE, PipelineKind.FLOW, str(flow), name)
-        await scene.end_runs([2], Status.SUCCEEDED)
-        await scene.round()
-        assert (await last_words(scene)).endswith(". The name flow 2 is that of flow 8 now.")
+            scenario.live_state.name_pipeline(WORKSPACE, PipelineKind.FLOW, str(flow), name)
+        await scenario.end_runs([2], Status.SUCCEEDED)
+        await scenario.round()
+        assert (await last_words(scenario)).endswith(". The name flow 2 is that of flow 8 now.")
 
-        scene.live_state.forget_pipeline(WORKSPACE, PipelineKind.FLOW, "1")
-        assert await ended(scene) == [None, "pipeline removed"]
+        scenario.live_state.forget_pipeline(WORKSPACE, PipelineKind.FLOW, "1")
+        assert await ended(scenario) == [None, "pipeline removed"]
         taken = " Ended: pipeline removed. The name flow 1 is that of flow 9 now."
-        assert (await last_words(scene)).endswith(taken)
+        assert (await last_words(scenario)).endswith(taken)
 
-        await scene.end_runs([3], Status.SUCCEEDED)
-        await scene.round()
-        assert "The name" not in await last_words(scene)
+        await scenario.end_runs([3], Status.SUCCEEDED)
+        await scenario.round()
+        assert "The name" not in await last_words(scenario)
 
 
 async def test_why_it_is_over_takes_no_place_of_its_own_reason(tmp_path: Path) -> None:
     """What a rule has to say of its subject stays, and why the alert is over follows it."""
     rule = default_rule(RuleKind.WORKSPACE_UNREACHABLE)
     rule = msgspec.structs.replace(rule, for_seconds=0.0)
-    async with engine_scene(tmp_path, AlertingSettings(rules=(rule,))) as scene:
-        scene.live_state.update_workspace(
+    async with engine_scenario(tmp_path, AlertingSettings(rules=(rule,))) as scenario:
+        scenario.live_state.update_workspace(
             WORKSPACE,
             reachability=Reachability.UNREACHABLE,
-            since=scene.clock.now(),
+            since=scenario.clock.now(),
             reason="no answer within 30 s",
         )
-        await scene.round()
-        await scene.engine.reconfigure(AlertingSettings(rules=(default_rule(RuleKind.CANCELED),)))
-        assert await ended(scene) == ["rule removed"]
-        words = await last_words(scene)
+        await scenario.round()
+        await scenario.engine.reconfigure(
+            AlertingSettings(rules=(default_rule(RuleKind.CANCELED),))
+        )
+        assert await ended(scenario) == ["rule removed"]
+        words = await last_words(scenario)
         assert "no answer within 30 s" in words
         assert words.endswith(" Ended: rule removed.")
 
 
 async def test_a_workspace_that_is_watched_no_more_has_no_alerts(tmp_path: Path) -> None:
     """Its alerts are over with the reload that takes it out."""
-    async with engine_scene(tmp_path) as scene:
-        await scene.end_runs([1, 2])
-        await scene.round()
-        scene.live_state.remove_workspace(WORKSPACE)
+    async with engine_scenario(tmp_path) as scenario:
+        await scenario.end_runs([1, 2])
+        await scenario.round()
+        scenario.live_state.remove_workspace(WORKSPACE)
 
-        assert await ended(scene) == ["workspace removed", "workspace removed"]
+        assert await ended(scenario) == ["workspace removed", "workspace removed"]
 
 
-def list_schedules(scene: EngineScene, *ids: str) -> None:
+def list_schedules(scenario: EngineScenario, *ids: str) -> None:
     """Let these have been read just now; one starts nothing that the inventory knows."""
-    scene.live_state.update_workspace(
+    scenario.live_state.update_workspace(
         WORKSPACE,
         schedules=tuple(
             ScheduleKnown(id=name, name=name, is_enabled=True, triggers=(), pipelines=())
             for name in ids
         ),
-        schedules_read_at=scene.clock.now(),
+        schedules_read_at=scenario.clock.now(),
     )
 
 
-def read_schedule(scene: EngineScene, *, is_enabled: bool, is_deleted: bool) -> None:
+def read_schedule(scenario: EngineScenario, *, is_enabled: bool, is_deleted: bool) -> None:
     """Let a schedule that starts flow 1 every hour have been read just now."""
     flow = Pipeline(kind=PipelineKind.FLOW, id="1", name="flow 1")
-    now = scene.clock.now()
+    now = scenario.clock.now()
     schedule = ScheduleKnown(
         id="5",
         name="hourly",
@@ -145,91 +147,91 @@ def read_schedule(scene: EngineScene, *, is_enabled: bool, is_deleted: bool) -> 
         pipelines=(flow,),
         deleted=(flow,) if is_deleted else (),
     )
-    scene.live_state.update_workspace(
+    scenario.live_state.update_workspace(
         WORKSPACE,
         schedules=(schedule,),
-        schedules_read_before=scene.live_state.workspaces[WORKSPACE].schedules_read_at,
+        schedules_read_before=scenario.live_state.workspaces[WORKSPACE].schedules_read_at,
         schedules_read_at=now,
     )
-    scene.live_state.confirm(WORKSPACE, RunKind.JOB_GROUP, now, complete_at=now)
+    scenario.live_state.confirm(WORKSPACE, RunKind.JOB_GROUP, now, complete_at=now)
 
 
 @pytest.mark.parametrize("is_enabled", [True, False])
 async def test_of_a_deleted_flow_no_start_is_missed(tmp_path: Path, *, is_enabled: bool) -> None:
     """Its alert ends with that reason; its schedule stays, and nothing fires."""
-    async with engine_scene(tmp_path) as scene:
-        list_flows(scene, 1)
+    async with engine_scenario(tmp_path) as scenario:
+        list_flows(scenario, 1)
         for _ in range(10):  # two hours in which nothing starts
-            read_schedule(scene, is_enabled=True, is_deleted=False)
-            await scene.round(720)
-        assert await scene.words("schedule_missed") == ["fired"]
+            read_schedule(scenario, is_enabled=True, is_deleted=False)
+            await scenario.round(720)
+        assert await scenario.words("schedule_missed") == ["fired"]
         for _ in range(20):
-            read_schedule(scene, is_enabled=is_enabled, is_deleted=True)
-            await scene.round(720)
+            read_schedule(scenario, is_enabled=is_enabled, is_deleted=True)
+            await scenario.round(720)
 
-        assert await scene.words("schedule_missed") == ["fired", "resolved"]
-        assert (await scene.told())[-1].alert.facts["ended_because"] == "pipeline removed"
-        assert await scene.words("schedule_disabled") == []
+        assert await scenario.words("schedule_missed") == ["fired", "resolved"]
+        assert (await scenario.told())[-1].alert.facts["ended_because"] == "pipeline removed"
+        assert await scenario.words("schedule_disabled") == []
 
 
-async def schedules_remembered(scene: EngineScene) -> set[str]:
-    state = await scene.bus.consumer_state("alerting")
+async def schedules_remembered(scenario: EngineScenario) -> set[str]:
+    state = await scenario.bus.consumer_state("alerting")
     return {key.rpartition(":")[2] for key in state if key.startswith("m:schedule_disabled:")}
 
 
 async def test_nothing_is_remembered_of_a_schedule_that_was_deleted(tmp_path: Path) -> None:
     """It goes with the first reading that lists it no more, also while the daemon was stopped."""
-    async with engine_scene(tmp_path) as scene:
-        list_schedules(scene, "1", "2", "3")
-        await scene.round()
-        assert await schedules_remembered(scene) == {"1", "2", "3"}
-        list_schedules(scene, "2", "3")
-        await scene.round()
-        assert await schedules_remembered(scene) == {"2", "3"}
+    async with engine_scenario(tmp_path) as scenario:
+        list_schedules(scenario, "1", "2", "3")
+        await scenario.round()
+        assert await schedules_remembered(scenario) == {"1", "2", "3"}
+        list_schedules(scenario, "2", "3")
+        await scenario.round()
+        assert await schedules_remembered(scenario) == {"2", "3"}
 
-        later = await scene.restarted()
+        later = await scenario.restarted()
         await later.round(120)
-        assert await schedules_remembered(scene) == {"2", "3"}
+        assert await schedules_remembered(scenario) == {"2", "3"}
         list_schedules(later, "3")
         await later.round(120)
-        assert await schedules_remembered(scene) == {"3"}
+        assert await schedules_remembered(scenario) == {"3"}
 
 
 async def test_what_no_list_can_show_is_not_taken_as_removed(tmp_path: Path) -> None:
     """Flows that only runs have named, and lists that were not read: alerts stay."""
-    async with engine_scene(tmp_path) as scene:
-        await scene.end_runs([1])
+    async with engine_scenario(tmp_path) as scenario:
+        await scenario.end_runs([1])
 
-        assert await ended(scene) == []
-        assert await scene.words() == ["fired"]
+        assert await ended(scenario) == []
+        assert await scenario.words() == ["fired"]
 
 
 async def test_a_flow_with_a_name_that_its_rule_does_not_take_fails_no_more(tmp_path: Path) -> None:
     """The rule would not match its next success either; another new name changes nothing."""
     failed = default_rule(RuleKind.RUN_FAILED)
     rule = msgspec.structs.replace(failed, match=Match(pipeline=("flow*",)))
-    async with engine_scene(tmp_path, AlertingSettings(rules=(rule,))) as scene:
-        list_flows(scene, 1, 2, 3)
-        await scene.end_runs([1, 2, 3])
-        await scene.round()
-        scene.live_state.name_pipeline(WORKSPACE, PipelineKind.FLOW, "1", "money")
-        scene.live_state.name_pipeline(WORKSPACE, PipelineKind.FLOW, "2", "flow of money")
+    async with engine_scenario(tmp_path, AlertingSettings(rules=(rule,))) as scenario:
+        list_flows(scenario, 1, 2, 3)
+        await scenario.end_runs([1, 2, 3])
+        await scenario.round()
+        scenario.live_state.name_pipeline(WORKSPACE, PipelineKind.FLOW, "1", "money")
+        scenario.live_state.name_pipeline(WORKSPACE, PipelineKind.FLOW, "2", "flow of money")
 
-        assert await ended(scene) == ["pipeline renamed"]
+        assert await ended(scenario) == ["pipeline renamed"]
 
 
 async def test_alerts_of_a_removed_rule_are_shown_for_a_while_only(tmp_path: Path) -> None:
     """As long as every other alert that is over, so that pages and topics do not fill."""
-    async with engine_scene(tmp_path) as scene:
-        await scene.end_runs([1])
-        await scene.round()
+    async with engine_scenario(tmp_path) as scenario:
+        await scenario.end_runs([1])
+        await scenario.round()
         rules = (default_rule(RuleKind.CANCELED),)
-        await scene.engine.reconfigure(AlertingSettings(rules=rules, resolved_kept_seconds=300))
-        await scene.round()
-        assert [alert.ends_at is None for alert in scene.engine.snapshot().alerts] == [False]
+        await scenario.engine.reconfigure(AlertingSettings(rules=rules, resolved_kept_seconds=300))
+        await scenario.round()
+        assert [alert.ends_at is None for alert in scenario.engine.snapshot().alerts] == [False]
 
         for _ in range(61):  # one cycle in thirty evaluation for what is removed
-            await scene.round(6)
+            await scenario.round(6)
 
-        assert scene.engine.snapshot().alerts == ()
-        assert await scene.words() == ["fired", "resolved"]
+        assert scenario.engine.snapshot().alerts == ()
+        assert await scenario.words() == ["fired", "resolved"]

@@ -9,13 +9,13 @@ from prometheus_client import CollectorRegistry
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.runs import Status
-from tests.alerting.engine_scene import EngineScene, engine_scene
+from tests.alerting.engine_scenario import EngineScenario, engine_scenario
 from tests.bus.dump_scenario import carried, file_url
 
 
 async def test_an_open_alert_stays_open_and_fires_once(tmp_path: Path, empty_database: str) -> None:
     """Out of a running file, through a database, into another file: it resolves there, once."""
-    async with engine_scene(tmp_path) as before:
+    async with engine_scenario(tmp_path) as before:
         await before.end_run(1)
         await before.round()
         assert await before.words() == ["fired"]
@@ -23,7 +23,7 @@ async def test_an_open_alert_stays_open_and_fires_once(tmp_path: Path, empty_dat
         back = tmp_path / "back.db"
         await carried(empty_database, file_url(back), tmp_path / "b.dump")
         bus = await SqliteBus.open(back, clock=before.clock, registry=CollectorRegistry())
-        after = EngineScene(bus, before.clock, AlertingSettings())
+        after = EngineScenario(bus, before.clock, AlertingSettings())
         after._runs = before._runs
         await after.engine.restore()
         after.answers(well=True)

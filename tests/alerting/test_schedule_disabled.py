@@ -10,7 +10,7 @@ from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.model.triggers import OneTimeTrigger
 from tests.alerting.rule_evaluation import EvaluatedRule, at
-from tests.alerting.schedule_stories import HALF_PAST, schedule
+from tests.alerting.schedule_histories import HALF_PAST, schedule
 
 ON = schedule(HALF_PAST)
 OFF = msgspec.structs.replace(ON, is_enabled=False, disable_reason="its owner was deactivated")

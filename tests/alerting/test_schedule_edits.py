@@ -11,33 +11,33 @@ from hypothesis import strategies as st
 from monitor.model.live_state import ScheduleKnown
 from monitor.model.triggers import CronTrigger, DailyTrigger, HourlyTrigger, ScheduleTrigger
 from monitor.schedules import times_between
-from tests.alerting.schedule_stories import GRACE, HALF_PAST, TEN, Story, at, schedule
+from tests.alerting.schedule_histories import GRACE, HALF_PAST, TEN, History, at, schedule
 
 QUARTER_TO = HourlyTrigger(minute_of_hour=45)
 
 
 def test_an_edit_counts_from_when_it_was_made() -> None:
     """What the old definition named before counts, and what the new one named since."""
-    story = Story(schedule(HALF_PAST))
-    story.evaluate(at("10:35"))
-    story.schedules = (schedule(QUARTER_TO, updated_at=at("10:37")),)
-    story.evaluate(at("10:40"))
-    story.evaluate(at("10:44"))
-    assert story.notices == ["21 10:30"]
-    story.start(at("10:45:03"))
-    story.evaluate(at("11:56"))
-    assert story.notices == ["21 10:30", "-21 10:45", "21 11:45"]
+    history = History(schedule(HALF_PAST))
+    history.evaluate(at("10:35"))
+    history.schedules = (schedule(QUARTER_TO, updated_at=at("10:37")),)
+    history.evaluate(at("10:40"))
+    history.evaluate(at("10:44"))
+    assert history.notices == ["21 10:30"]
+    history.start(at("10:45:03"))
+    history.evaluate(at("11:56"))
+    assert history.notices == ["21 10:30", "-21 10:45", "21 11:45"]
 
 
 def test_a_time_that_an_edit_may_have_removed_is_not_missed() -> None:
     """Written last at 10:32, but its hour may have been changed at 10:29, before the name was."""
-    story = Story(schedule(HALF_PAST))
-    story.evaluate(at("10:27"))
-    story.schedules = (schedule(QUARTER_TO, updated_at=at("10:32")),)
-    story.evaluate(at("10:33"))
-    story.evaluate(at("10:44"))
-    assert story.notices == []
-    both = Story(schedule(HALF_PAST))
+    history = History(schedule(HALF_PAST))
+    history.evaluate(at("10:27"))
+    history.schedules = (schedule(QUARTER_TO, updated_at=at("10:32")),)
+    history.evaluate(at("10:33"))
+    history.evaluate(at("10:44"))
+    assert history.notices == []
+    both = History(schedule(HALF_PAST))
     both.evaluate(at("10:27"))
     both.schedules = (schedule(HALF_PAST, QUARTER_TO, updated_at=at("10:32")),)
     both.evaluate(at("10:33"))
@@ -47,74 +47,74 @@ def test_a_time_that_an_edit_may_have_removed_is_not_missed() -> None:
 
 def test_an_edit_during_an_outage_of_the_daemon_is_dated() -> None:
     """The schedules were not read for hours; the last write is when the new definition begins."""
-    story = Story(schedule(HALF_PAST))
-    story.start(at("10:30:01"))
-    story.evaluate(at("10:45"))
-    story.read_at = None  # another life: nothing is known but what was stored
-    story.schedules = (schedule(QUARTER_TO, updated_at=at("12:00")),)
-    story.evaluate(at("14:50"))
-    assert story.notices == ["21 12:45"]
-    assert story.missed_ever == 2
+    history = History(schedule(HALF_PAST))
+    history.start(at("10:30:01"))
+    history.evaluate(at("10:45"))
+    history.read_at = None  # another life: nothing is known but what was stored
+    history.schedules = (schedule(QUARTER_TO, updated_at=at("12:00")),)
+    history.evaluate(at("14:50"))
+    assert history.notices == ["21 12:45"]
+    assert history.missed_ever == 2
 
 
 def test_a_schedule_without_dates_counts_from_the_reading() -> None:
     """The workspace does not say when it was written: what was expected meanwhile is not missed."""
-    story = Story(schedule(HALF_PAST))
-    story.evaluate(at("10:25"))
-    story.schedules = (schedule(QUARTER_TO),)
-    story.evaluate(at("10:50"))
-    story.evaluate(at("11:44"))
-    assert story.notices == []
-    story.evaluate(at("11:56"))
-    assert story.notices == ["21 11:45"]
+    history = History(schedule(HALF_PAST))
+    history.evaluate(at("10:25"))
+    history.schedules = (schedule(QUARTER_TO),)
+    history.evaluate(at("10:50"))
+    history.evaluate(at("11:44"))
+    assert history.notices == []
+    history.evaluate(at("11:56"))
+    assert history.notices == ["21 11:45"]
 
 
 def test_switching_off_and_on_again() -> None:
     """What would have been while it was off is not missed; what comes after is."""
-    story = Story(schedule(HALF_PAST))
-    story.evaluate(at("10:25"))
-    story.schedules = (schedule(HALF_PAST, is_enabled=False, updated_at=at("10:26")),)
-    story.evaluate(at("10:30"))
-    story.evaluate(at("12:00"))
-    story.schedules = (schedule(HALF_PAST, updated_at=at("12:10")),)
-    story.evaluate(at("12:15"))
-    story.evaluate(at("12:41"))
-    assert story.notices == ["21 12:30"]
-    assert story.missed_ever == 1
+    history = History(schedule(HALF_PAST))
+    history.evaluate(at("10:25"))
+    history.schedules = (schedule(HALF_PAST, is_enabled=False, updated_at=at("10:26")),)
+    history.evaluate(at("10:30"))
+    history.evaluate(at("12:00"))
+    history.schedules = (schedule(HALF_PAST, updated_at=at("12:10")),)
+    history.evaluate(at("12:15"))
+    history.evaluate(at("12:41"))
+    assert history.notices == ["21 12:30"]
+    assert history.missed_ever == 1
 
 
 def test_off_and_on_between_two_readings_is_no_change() -> None:
     """It says the same as before, so what it names is awaited as before."""
-    story = Story(schedule(HALF_PAST))
-    story.evaluate(at("10:25"))
-    story.schedules = (schedule(HALF_PAST, updated_at=at("10:29")),)
-    story.evaluate(at("10:41"))
-    assert story.notices == ["21 10:30"]
+    history = History(schedule(HALF_PAST))
+    history.evaluate(at("10:25"))
+    history.schedules = (schedule(HALF_PAST, updated_at=at("10:29")),)
+    history.evaluate(at("10:41"))
+    assert history.notices == ["21 10:30"]
 
 
 def test_two_schedules_of_one_flow_are_one_row_of_times() -> None:
     """Each time once, although both name it; the alert names the schedule of the time."""
-    story = Story(schedule(HALF_PAST), schedule(HALF_PAST, QUARTER_TO, schedule_id="2"))
-    story.start(at("10:30:02"))
-    story.evaluate(at("10:41"))
-    assert story.notices == []
-    story.start(at("10:45:02"))
-    story.evaluate(at("11:41"))
-    assert story.notices == ["21 11:30"]
-    assert story.memory is not None
-    assert story.memory.missed[0].schedules == "s1, s2"
+    history = History(schedule(HALF_PAST), schedule(HALF_PAST, QUARTER_TO, schedule_id="2"))
+    history.start(at("10:30:02"))
+    history.evaluate(at("10:41"))
+    assert history.notices == []
+    history.start(at("10:45:02"))
+    history.evaluate(at("11:41"))
+    assert history.notices == ["21 11:30"]
+    assert history.memory is not None
+    assert history.memory.missed[0].schedules == "s1, s2"
 
 
 def test_a_new_schedule_of_a_watched_flow_counts_from_its_making() -> None:
     """Made between two readings, it is known from when on; one that was hidden is not."""
-    story = Story(schedule(DailyTrigger(hour_of_day=3, minute_of_hour=0)))
-    story.evaluate(at("10:25"))
+    history = History(schedule(DailyTrigger(hour_of_day=3, minute_of_hour=0)))
+    history.evaluate(at("10:25"))
     made = schedule(HALF_PAST, schedule_id="2", created_at=at("10:27"), updated_at=at("10:27"))
-    story.schedules = (*story.schedules, made)
-    story.evaluate(at("10:32"))
-    story.evaluate(at("10:41"))
-    assert story.notices == ["21 10:30"]
-    hidden = Story(schedule(DailyTrigger(hour_of_day=3, minute_of_hour=0)))
+    history.schedules = (*history.schedules, made)
+    history.evaluate(at("10:32"))
+    history.evaluate(at("10:41"))
+    assert history.notices == ["21 10:30"]
+    hidden = History(schedule(DailyTrigger(hour_of_day=3, minute_of_hour=0)))
     hidden.evaluate(at("10:25"))
     shown = msgspec.structs.replace(made, created_at=at("1 10:00"), updated_at=at("1 10:00"))
     hidden.schedules = (*hidden.schedules, shown)
@@ -126,24 +126,24 @@ def test_a_new_schedule_of_a_watched_flow_counts_from_its_making() -> None:
 def test_a_validity_that_ends_expects_nothing_more() -> None:
     """The last moment of the range may fire, and nothing after it is awaited."""
     ending = HourlyTrigger(minute_of_hour=30, valid_until=at("11:30"))
-    story = Story(schedule(ending))
-    story.evaluate(at("11:00"))
-    story.evaluate(at("11:45"))
-    story.evaluate(at("13:00"))
-    assert story.notices == ["21 10:30"]
-    assert story.missed_ever == 2
-    assert story.again_at is None
+    history = History(schedule(ending))
+    history.evaluate(at("11:00"))
+    history.evaluate(at("11:45"))
+    history.evaluate(at("13:00"))
+    assert history.notices == ["21 10:30"]
+    assert history.missed_ever == 2
+    assert history.again_at is None
 
 
 def test_history_is_bounded() -> None:
     """An edit each minute for a day leaves a small memory, and times that are certain."""
-    story = Story(schedule(HALF_PAST))
+    history = History(schedule(HALF_PAST))
     for minutes in range(1, 200):
         now = TEN + timedelta(minutes=minutes)
-        story.schedules = (schedule(HourlyTrigger(minute_of_hour=minutes % 60), updated_at=now),)
-        story.evaluate(now + timedelta(seconds=10))
-    assert story.memory is not None
-    assert len(story.memory.definitions) <= 21
+        history.schedules = (schedule(HourlyTrigger(minute_of_hour=minutes % 60), updated_at=now),)
+        history.evaluate(now + timedelta(seconds=10))
+    assert history.memory is not None
+    assert len(history.memory.definitions) <= 21
 
 
 # What a schedule may say; None: it is deleted.
@@ -178,15 +178,15 @@ def test_edits_hide_nothing_and_make_nothing_up(
     expected = _expected(says, readings[-1])
     starts = [item for number, item in enumerate(expected) if number not in skipped]
     skips = {item for number, item in enumerate(expected) if number in skipped}
-    story = Story(*_shown(says, TEN))
+    history = History(*_shown(says, TEN))
     missed: set[datetime] = set()
     for now in readings[1:]:
         while starts and starts[0] + timedelta(seconds=5) <= now:
             started_at = starts.pop(0) + timedelta(seconds=5)
-            story.start(started_at, flow_run=started_at.isoformat())
-        story.schedules = _shown(says, now)
-        story.evaluate(now)
-        missed |= story.missed
+            history.start(started_at, flow_run=started_at.isoformat())
+        history.schedules = _shown(says, now)
+        history.evaluate(now)
+        missed |= history.missed
     sure = {skip for skip in skips if _is_sure(skip, says, readings)}
     assert missed <= skips
     assert sure <= missed

@@ -35,10 +35,10 @@ from monitor.sandbox.world.records.objects import (
 from monitor.sandbox.world.records.objects import ScheduleTask as Task
 from monitor.sandbox.world.records.runs import RanFrom
 from monitor.schedules import times_between
-from tests.alerting.engine_scene import guard
+from tests.alerting.engine_scenario import guard
 from tests.alerting.scheduled_world import EARLY, GRACE, HOURLY, NIGHTLY, Rhythm
 from tests.clocks import ManualClock, advance_together
-from tests.polling.conftest import Scene, asleep
+from tests.polling.conftest import Scenario, asleep
 from tests.schedules.minutes import Minutes
 
 _OFTEN = 4  # times an hour
@@ -71,12 +71,12 @@ class Night:
             schedule.enabled = schedule.enabled and len(often) < _OFTEN
         self._folder = folder
         self._tasks: list[asyncio.Task[None]] = []
-        self._scene: Scene
+        self._scenario: Scenario
         self._engine: Engine
 
     async def begin(self) -> None:
         """Start the monitor, for the first time or again, and let it read everything once."""
-        self._scene = Scene(
+        self._scenario = Scenario(
             clock=self.clock,
             folder=self._folder,
             url=self.sandbox.url or "",
@@ -84,17 +84,17 @@ class Night:
             edition=None,
             token=Secret(self.sandbox.token),
         )
-        await self._scene.open()
+        await self._scenario.open()
         self._engine = Engine(
-            bus=self._scene.bus,
-            view=self._scene.live_state.view,
+            bus=self._scenario.bus,
+            view=self._scenario.live_state.view,
             clock=self.clock,
             settings=RULES,
             retention=Retention(),
             guard=guard,
         )
         await self._engine.restore()
-        self._tasks.append(asyncio.create_task(self._scene.poller().run()))
+        self._tasks.append(asyncio.create_task(self._scenario.poller().run()))
         await asleep(self.clock)
 
     async def end(self) -> None:
@@ -102,7 +102,7 @@ class Night:
             task.cancel()
         await asyncio.wait(self._tasks)
         self._tasks.clear()
-        await self._scene.close()
+        await self._scenario.close()
 
     async def live(self, until: datetime) -> None:
         """Run both, and let the engine evaluate whenever everything was polled."""
@@ -121,7 +121,7 @@ class Night:
         await advance_together(self.world_clock, self.clock, seconds=seconds)
 
     async def told(self) -> list[AlertEvent]:
-        rows = await self._scene.bus.events(after=0, limit=10_000)
+        rows = await self._scenario.bus.events(after=0, limit=10_000)
         return [row.event for row in rows if isinstance(row.event, AlertEvent)]
 
     def scheduled(self, rhythm: Rhythm, *, in_a_plan: bool = False) -> Flow | Plan:

@@ -20,7 +20,7 @@ from monitor.alerting.settings import AlertingSettings
 from monitor.model.alerts import AlertingSnapshot
 from monitor.model.runs import RunKind
 from monitor.model.triggers import CronTrigger
-from tests.alerting.engine_scene import guard
+from tests.alerting.engine_scenario import guard
 
 BEGAN = datetime(2026, 11, 21, 10, tzinfo=UTC)
 FLOW = ("marketing", RunKind.FLOW_RUN, "1")

@@ -29,7 +29,7 @@ def sure(number: int, **other: Any) -> RunState:
     return msgspec.structs.replace(run, detailed=True)
 
 
-class Story:
+class History:
     """The rule and what it remembers, as the store keeps it."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Story:
 @pytest.mark.parametrize("reason", REASONS)
 def test_what_may_hide_a_failure_fires_and_says_why(reason: str) -> None:
     """It names the run and the reason, from the run's own end on."""
-    result = Story().see(run_event(doubtful(1, reason)))
+    result = History().see(run_event(doubtful(1, reason)))
     assert isinstance(result, Firing)
     assert (result.since, result.run) == (at(60), key(1))
     assert result.evidence == ("acme:job_group:1:succeeded",)
@@ -58,56 +58,56 @@ def test_what_may_hide_a_failure_fires_and_says_why(reason: str) -> None:
 
 def test_a_mark_that_hides_nothing_does_not_fire() -> None:
     """A start after the end of a success is marked and counted, and hides no failure."""
-    assert Story().see(run_event(doubtful(1, "ends_before_start"))) is None
+    assert History().see(run_event(doubtful(1, "ends_before_start"))) is None
 
 
 def test_job_records_may_bring_the_doubt_later() -> None:
     """They are read after the end: the success that seemed sure fires then."""
-    story = Story()
-    assert story.see(run_event(sure(1))) is None
-    result = story.see(run_event(doubtful(1), EventType.RUN_DETAILED))
+    history = History()
+    assert history.see(run_event(sure(1))) is None
+    result = history.see(run_event(doubtful(1), EventType.RUN_DETAILED))
     assert isinstance(result, Firing)
     assert result.evidence == ("acme:job_group:1:succeeded",)
 
 
 def test_the_next_success_without_doubt_ends_it() -> None:
     """Of the same recipe, and one that ended later."""
-    story = Story()
-    story.see(run_event(doubtful(5, recipe="a")))
-    assert story.see(run_event(sure(4, recipe="a"))) is None
-    assert story.see(run_event(sure(6, recipe="b"))) is None
-    over = story.see(run_event(sure(7, recipe="a")))
+    history = History()
+    history.see(run_event(doubtful(5, recipe="a")))
+    assert history.see(run_event(sure(4, recipe="a"))) is None
+    assert history.see(run_event(sure(6, recipe="b"))) is None
+    over = history.see(run_event(sure(7, recipe="a")))
     assert over == Ok(at=at(420), evidence=("acme:job_group:7:succeeded",))
-    assert story.memory is None
+    assert history.memory is None
 
 
 def test_a_failure_changes_nothing() -> None:
     """It is another rule's."""
-    story = Story()
-    story.see(run_event(doubtful(1)))
-    assert story.see(run_event(state(2, Status.FAILED), EventType.RUN_DETAILED)) is None
-    assert story.memory is not None
+    history = History()
+    history.see(run_event(doubtful(1)))
+    assert history.see(run_event(state(2, Status.FAILED), EventType.RUN_DETAILED)) is None
+    assert history.memory is not None
 
 
 def test_an_old_doubt_seen_late_does_not_hide_the_newest_success() -> None:
     """Its alert begins at its own end, not at that of the newest."""
-    story = Story()
-    story.see(run_event(doubtful(9)))
-    assert story.see(run_event(doubtful(3))) is None
-    assert story.memory is not None
-    assert story.memory.parts[""].at == at(0) + timedelta(seconds=540)
+    history = History()
+    history.see(run_event(doubtful(9)))
+    assert history.see(run_event(doubtful(3))) is None
+    assert history.memory is not None
+    assert history.memory.parts[""].at == at(0) + timedelta(seconds=540)
 
 
 def test_a_success_whose_job_records_are_not_read_yet_ends_nothing() -> None:
     """Each run of a broken pipeline seems sure until they are: the alert does not flap."""
-    story = Story()
-    assert isinstance(story.see(run_event(doubtful(1), EventType.RUN_DETAILED)), Firing)
+    history = History()
+    assert isinstance(history.see(run_event(doubtful(1), EventType.RUN_DETAILED)), Firing)
     for number in range(2, 5):
         unread = state(number, Status.SUCCEEDED, finished_at=at(60 * number))
-        assert story.see(run_event(unread)) is None
-        story.see(run_event(doubtful(number), EventType.RUN_DETAILED))
-        assert story.memory is not None
-    over = story.see(run_event(sure(5), EventType.RUN_DETAILED))
+        assert history.see(run_event(unread)) is None
+        history.see(run_event(doubtful(number), EventType.RUN_DETAILED))
+        assert history.memory is not None
+    over = history.see(run_event(sure(5), EventType.RUN_DETAILED))
     assert over == Ok(at=at(300), evidence=("acme:job_group:5:detailed",))
 
 
@@ -115,23 +115,25 @@ def test_a_success_that_hides_a_failed_part_names_it() -> None:
     """A flow may ignore that a recipe failed; its success is doubted until one without that."""
     part = FailedPart(key=key(17), name="clean", error="no such column")
     run = msgspec.structs.replace(sure(1), failed_part=part)
-    story = Story()
-    result = story.see(run_event(run))
+    history = History()
+    result = history.see(run_event(run))
 
     assert isinstance(result, Firing)
     assert result.facts["part"] == "clean"
     assert result.facts["reason"] == "its part clean failed: no such column"
     assert tuple(result.facts) == DEFINITION.template_fields
-    assert story.see(run_event(sure(2))) == Ok(at=at(120), evidence=("acme:job_group:2:succeeded",))
+    assert history.see(run_event(sure(2))) == Ok(
+        at=at(120), evidence=("acme:job_group:2:succeeded",)
+    )
 
 
 @pytest.mark.parametrize("end", [Status.FAILED, Status.CANCELED])
 def test_a_success_that_the_workspace_takes_back_is_doubted_no_more(end: Status) -> None:
     """It is a failure then, about which other rules notify; that of another run changes nothing."""
-    story = Story()
-    story.see(run_event(doubtful(1)))
-    assert story.see(run_event(state(2, end, finished_at=at(120)))) is None
-    over = story.see(run_event(state(1, end, finished_at=at(60))))
+    history = History()
+    history.see(run_event(doubtful(1)))
+    assert history.see(run_event(state(2, end, finished_at=at(120)))) is None
+    over = history.see(run_event(state(1, end, finished_at=at(60))))
 
     assert isinstance(over, Ok)
-    assert story.memory is None
+    assert history.memory is None

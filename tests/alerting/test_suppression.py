@@ -21,7 +21,7 @@ from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.model.alerts import Silence
 from monitor.model.runs import Status
-from tests.alerting.engine_scene import EngineScene, engine_scene
+from tests.alerting.engine_scenario import EngineScenario, engine_scenario
 from tests.examples import examples
 
 HOUR = 3_600.0
@@ -38,9 +38,9 @@ def rules(*, mute: Sequence[str] = (), repeat_seconds: float = 4 * HOUR) -> Aler
     return AlertingSettings(rules=(failed, starved, outage))
 
 
-def silence(story: EngineScene, *matchers: str, seconds: float = HOUR) -> Silence:
+def silence(history: EngineScenario, *matchers: str, seconds: float = HOUR) -> Silence:
     """Return a silence that begins now."""
-    now = story.clock.now()
+    now = history.clock.now()
     return new_silence(
         matchers=matchers or ("rule=run_failed",),
         author="eve",
@@ -52,67 +52,67 @@ def silence(story: EngineScene, *matchers: str, seconds: float = HOUR) -> Silenc
 
 
 @pytest.fixture
-async def story(tmp_path: Path) -> AsyncIterator[EngineScene]:
-    async with engine_scene(tmp_path, rules()) as found:
+async def history(tmp_path: Path) -> AsyncIterator[EngineScenario]:
+    async with engine_scenario(tmp_path, rules()) as found:
         yield found
 
 
-async def test_a_silenced_alert_fires_when_the_silence_ends(story: EngineScene) -> None:
+async def test_a_silenced_alert_fires_when_the_silence_ends(history: EngineScenario) -> None:
     """It is published as silenced, fires once the silence ends, and resolves."""
-    await story.engine.add_silence(silence(story))
-    await story.end_run(1)
-    await story.round()
-    assert await story.words() == ["silenced"]
-    (alert,) = story.engine.snapshot().alerts
+    await history.engine.add_silence(silence(history))
+    await history.end_run(1)
+    await history.round()
+    assert await history.words() == ["silenced"]
+    (alert,) = history.engine.snapshot().alerts
     assert alert.muted_by[0].startswith("silence:")
-    await story.round(HOUR)
-    await story.end_run(1, Status.SUCCEEDED)
-    await story.round()
-    assert await story.words() == ["silenced", "fired", "resolved"]
+    await history.round(HOUR)
+    await history.end_run(1, Status.SUCCEEDED)
+    await history.round()
+    assert await history.words() == ["silenced", "fired", "resolved"]
 
 
 async def test_the_end_of_a_fired_alert_is_published_in_silence(
-    story: EngineScene,
+    history: EngineScenario,
 ) -> None:
     """Whoever was notified of the start is notified of the end, silence or not."""
-    await story.end_run(1)
-    await story.round()
-    await story.engine.add_silence(silence(story))
-    await story.round()
-    await story.end_run(1, Status.SUCCEEDED)
-    await story.round()
-    assert await story.words() == ["fired", "silenced", "resolved"]
+    await history.end_run(1)
+    await history.round()
+    await history.engine.add_silence(silence(history))
+    await history.round()
+    await history.end_run(1, Status.SUCCEEDED)
+    await history.round()
+    assert await history.words() == ["fired", "silenced", "resolved"]
 
 
-async def test_what_ends_under_a_silence_is_never_published(story: EngineScene) -> None:
+async def test_what_ends_under_a_silence_is_never_published(history: EngineScenario) -> None:
     """Its start was not published, so no end is owed."""
-    await story.engine.add_silence(silence(story))
-    await story.end_run(1)
-    await story.round()
-    await story.end_run(1, Status.SUCCEEDED)
-    await story.round(2 * HOUR)
-    assert await story.words() == ["silenced"]
-    assert story.engine.snapshot().alerts == ()
+    await history.engine.add_silence(silence(history))
+    await history.end_run(1)
+    await history.round()
+    await history.end_run(1, Status.SUCCEEDED)
+    await history.round(2 * HOUR)
+    assert await history.words() == ["silenced"]
+    assert history.engine.snapshot().alerts == ()
 
 
-async def test_an_expired_silence_suppresses_nothing(story: EngineScene) -> None:
+async def test_an_expired_silence_suppresses_nothing(history: EngineScenario) -> None:
     """Taking a silence back is the same as its end."""
-    scene = silence(story)
-    await story.engine.add_silence(scene)
-    await story.end_run(1)
-    await story.round()
-    assert await story.engine.expire_silence(scene.id) is True
-    assert await story.engine.expire_silence(scene.id) is False
-    await story.round()
-    assert await story.words() == ["silenced", "fired"]
+    scenario = silence(history)
+    await history.engine.add_silence(scenario)
+    await history.end_run(1)
+    await history.round()
+    assert await history.engine.expire_silence(scenario.id) is True
+    assert await history.engine.expire_silence(scenario.id) is False
+    await history.round()
+    assert await history.words() == ["silenced", "fired"]
 
 
-async def test_a_silence_suppresses_only_what_it_names(story: EngineScene) -> None:
+async def test_a_silence_suppresses_only_what_it_names(history: EngineScenario) -> None:
     """Alerts of other pipelines fire as ever."""
-    await story.engine.add_silence(silence(story, "pipeline_id=1"))
-    await story.end_runs([1, 2])
-    await story.round()
-    told = {(event.alert.labels["pipeline_id"], str(event.type)) for event in await story.told()}
+    await history.engine.add_silence(silence(history, "pipeline_id=1"))
+    await history.end_runs([1, 2])
+    await history.round()
+    told = {(event.alert.labels["pipeline_id"], str(event.type)) for event in await history.told()}
     assert told == {("1", "alert.silenced"), ("2", "alert.fired")}
 
 
@@ -121,106 +121,108 @@ async def test_a_silence_taken_out_of_the_configuration_suppresses_nothing(tmp_p
     ends_at = datetime(2027, 1, 1, tzinfo=UTC)
     configured = SilenceSettings(matchers=("pipeline_id=1",), comment="why", ends_at=ends_at)
     with_silence = msgspec.structs.replace(rules(), silences=(configured,))
-    async with engine_scene(tmp_path, with_silence) as story:
-        own = silence(story, "pipeline_id=2")
-        await story.engine.add_silence(own)
-        assert {other_silence.origin for other_silence in story.engine.snapshot().silences} == {
+    async with engine_scenario(tmp_path, with_silence) as history:
+        own = silence(history, "pipeline_id=2")
+        await history.engine.add_silence(own)
+        assert {other_silence.origin for other_silence in history.engine.snapshot().silences} == {
             "config",
             "api",
         }
-        await story.end_runs([1, 2])
-        await story.round()
-        assert await story.words() == ["silenced", "silenced"]
-        await story.engine.reconfigure(with_silence)
-        await story.round()
-        assert await story.words() == ["silenced", "silenced"]
-        await story.engine.reconfigure(rules())
-        await story.round()
-        assert [other_silence.id for other_silence in story.engine.snapshot().silences] == [own.id]
-        assert await story.words() == ["silenced", "silenced", "fired"]
-        assert (await story.told())[-1].alert.labels["pipeline_id"] == "1"
+        await history.end_runs([1, 2])
+        await history.round()
+        assert await history.words() == ["silenced", "silenced"]
+        await history.engine.reconfigure(with_silence)
+        await history.round()
+        assert await history.words() == ["silenced", "silenced"]
+        await history.engine.reconfigure(rules())
+        await history.round()
+        assert [other_silence.id for other_silence in history.engine.snapshot().silences] == [
+            own.id
+        ]
+        assert await history.words() == ["silenced", "silenced", "fired"]
+        assert (await history.told())[-1].alert.labels["pipeline_id"] == "1"
 
 
 async def test_a_restart_forgets_no_silence(tmp_path: Path) -> None:
     """What is silent before a restart is silent after it, and fires once when the silence ends."""
-    async with engine_scene(tmp_path, rules()) as story:
-        await story.engine.add_silence(silence(story))
-        await story.end_run(1)
-        await story.round()
-        await story.engine.restore()
-        await story.round()
-        assert await story.words() == ["silenced"]
-        await story.round(HOUR)
-        await story.engine.restore()
-        await story.round()
-        assert await story.words() == ["silenced", "fired"]
+    async with engine_scenario(tmp_path, rules()) as history:
+        await history.engine.add_silence(silence(history))
+        await history.end_run(1)
+        await history.round()
+        await history.engine.restore()
+        await history.round()
+        assert await history.words() == ["silenced"]
+        await history.round(HOUR)
+        await history.engine.restore()
+        await history.round()
+        assert await history.words() == ["silenced", "fired"]
 
 
-async def test_a_clock_that_jumps_for_a_while_takes_no_silence(story: EngineScene) -> None:
+async def test_a_clock_that_jumps_for_a_while_takes_no_silence(history: EngineScenario) -> None:
     """Two days ahead it counts as over; with the right time it is at work again."""
-    await story.engine.add_silence(silence(story, "pipeline_id=1"))
-    right = story.clock.now()
-    story.clock.set_wall(right + timedelta(days=2))
-    await story.round(120)
-    story.clock.set_wall(right + timedelta(seconds=120))
-    await story.end_runs([1])
-    await story.round()
+    await history.engine.add_silence(silence(history, "pipeline_id=1"))
+    right = history.clock.now()
+    history.clock.set_wall(right + timedelta(days=2))
+    await history.round(120)
+    history.clock.set_wall(right + timedelta(seconds=120))
+    await history.end_runs([1])
+    await history.round()
 
-    assert await story.words() == ["silenced"]
+    assert await history.words() == ["silenced"]
 
 
 async def test_what_fails_in_a_muted_night_fires_in_the_morning(tmp_path: Path) -> None:
     """Nothing at night, and one word at six by the clock on that wall."""
     start = datetime(2026, 11, 21, 21, 30, tzinfo=UTC)
-    async with engine_scene(tmp_path, rules(mute=[NIGHT]), start=start) as story:
-        await story.end_run(1)
-        await story.round()
-        assert await story.words() == []
-        await story.round(7.4 * HOUR)
-        assert await story.words() == []
-        await story.round(0.2 * HOUR)
-        assert await story.words() == ["fired"]
-        (told,) = await story.told()
+    async with engine_scenario(tmp_path, rules(mute=[NIGHT]), start=start) as history:
+        await history.end_run(1)
+        await history.round()
+        assert await history.words() == []
+        await history.round(7.4 * HOUR)
+        assert await history.words() == []
+        await history.round(0.2 * HOUR)
+        assert await history.words() == ["fired"]
+        (told,) = await history.told()
         assert told.alert.starts_at == start + timedelta(seconds=2)
 
 
-async def test_an_outage_adds_one_alert_to_a_storm(story: EngineScene) -> None:
+async def test_an_outage_adds_one_alert_to_a_storm(history: EngineScenario) -> None:
     """500 failures fire once each; the outage adds one and suppresses their reminders."""
-    await story.end_runs(list(range(500)))
-    await story.round()
-    assert Counter(await story.words()) == {"fired": 500}
-    story.answers(well=False)
+    await history.end_runs(list(range(500)))
+    await history.round()
+    assert Counter(await history.words()) == {"fired": 500}
+    history.answers(well=False)
     for _ in range(7):
-        await story.round(HOUR)
-    assert Counter(await story.words()) == {"fired": 500}
-    assert await story.words("workspace_unreachable") == ["fired", "reminded"]
-    story.spend(remaining=0)
-    await story.round()
-    alerts = story.engine.snapshot().alerts
+        await history.round(HOUR)
+    assert Counter(await history.words()) == {"fired": 500}
+    assert await history.words("workspace_unreachable") == ["fired", "reminded"]
+    history.spend(remaining=0)
+    await history.round()
+    alerts = history.engine.snapshot().alerts
     explained = [
         alert for alert in alerts if alert.muted_by and alert.muted_by[0].startswith("inhib")
     ]
     assert Counter(item.rule for item in explained) == {"run_failed": 500, "budget_exhausted": 1}
-    story.answers(well=True)
-    story.spend(remaining=100)
-    await story.round()
-    assert Counter(await story.words()) == {"fired": 500, "reminded": 500}
-    assert (await story.words("workspace_unreachable"))[-1] == "resolved"
-    assert await story.words("budget_exhausted") == []
+    history.answers(well=True)
+    history.spend(remaining=100)
+    await history.round()
+    assert Counter(await history.words()) == {"fired": 500, "reminded": 500}
+    assert (await history.words("workspace_unreachable"))[-1] == "resolved"
+    assert await history.words("budget_exhausted") == []
 
 
-async def test_what_an_outage_inhibits_does_not_fire_with_it(story: EngineScene) -> None:
+async def test_what_an_outage_inhibits_does_not_fire_with_it(history: EngineScenario) -> None:
     """In the very cycle in which the outage fires, it already inhibits the others."""
-    story.answers(well=False)
-    await story.round()
-    await story.clock.advance(121)
-    story.spend(remaining=0)
-    await story.engine.evaluate()
-    assert await story.words("workspace_unreachable") == ["fired"]
-    assert await story.words("budget_exhausted") == []
-    story.answers(well=True)
-    await story.round()
-    assert await story.words("budget_exhausted") == ["fired"]
+    history.answers(well=False)
+    await history.round()
+    await history.clock.advance(121)
+    history.spend(remaining=0)
+    await history.engine.evaluate()
+    assert await history.words("workspace_unreachable") == ["fired"]
+    assert await history.words("budget_exhausted") == []
+    history.answers(well=True)
+    await history.round()
+    assert await history.words("budget_exhausted") == ["fired"]
 
 
 ACTIONS = st.one_of(
@@ -234,36 +236,36 @@ ACTIONS = st.one_of(
 )
 
 
-async def act(story: EngineScene, silences: list[Silence], action: str, number: int) -> None:
+async def act(history: EngineScenario, silences: list[Silence], action: str, number: int) -> None:
     """Let one thing happen."""
     if action in ("fail", "succeed"):
         status = Status.FAILED if action == "fail" else Status.SUCCEEDED
-        await story.end_run(number, status)
+        await history.end_run(number, status)
     elif action == "silence":
-        silences.append(silence(story, "pipeline_id=1", seconds=number))
-        await story.engine.add_silence(silences[-1])
+        silences.append(silence(history, "pipeline_id=1", seconds=number))
+        await history.engine.add_silence(silences[-1])
     elif action == "expire" and silences:
-        now = story.clock.now()
-        if await story.engine.expire_silence(silences[-1].id):
+        now = history.clock.now()
+        if await history.engine.expire_silence(silences[-1].id):
             silences[-1] = msgspec.structs.replace(silences[-1], ends_at=now)
     elif action == "restart":
-        await story.engine.restore()
+        await history.engine.restore()
     elif action == "outage":
-        story.answers(well=number == 0)
-    await story.round(number if action == "wait" else 2)
+        history.answers(well=number == 0)
+    await history.round(number if action == "wait" else 2)
 
 
 @settings(max_examples=examples(25))
 @given(st.lists(ACTIONS, max_size=25))
 async def test_nothing_is_published_in_silence_but_what_is_owed(
-    story: list[tuple[str, int]],
+    history: list[tuple[str, int]],
 ) -> None:
     """Whatever happens, each published start has exactly one end once all is well."""
     with tempfile.TemporaryDirectory() as folder:
         configured = rules(mute=["Sat 12:00-13:00 UTC"], repeat_seconds=1_000)
-        async with engine_scene(Path(folder), configured) as judged:
+        async with engine_scenario(Path(folder), configured) as judged:
             silences: list[Silence] = []
-            for action, number in story:
+            for action, number in history:
                 await act(judged, silences, action, number)
             judged.answers(well=True)
             await judged.end_runs([1, 2], Status.SUCCEEDED)

@@ -18,7 +18,7 @@ from monitor.model.alerts import AlertState
 from monitor.model.events import AlertEvent, EventType, RunEvent, run_event_id
 from monitor.model.runs import Parents, RunKey, RunKind, RunState, Source, Status, Trigger
 from monitor.tracking.live_state import LiveState
-from tests.alerting.engine_scene import guard
+from tests.alerting.engine_scenario import guard
 from tests.alerting.scheduled_world import MINUTE, ScheduledFlow, flows_of
 from tests.clocks import ManualClock
 from tests.schedules.minutes import NIGHTS

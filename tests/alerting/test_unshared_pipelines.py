@@ -15,7 +15,7 @@ from monitor.alerting.settings import AlertingSettings
 from monitor.model.alerts import Alert, AlertState
 from monitor.model.live_state import ActiveRun, UnsharedPipeline, pipeline_key
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Source, Status
-from tests.alerting.engine_scene import WORKSPACE, EngineScene, engine_scene
+from tests.alerting.engine_scenario import WORKSPACE, EngineScenario, engine_scenario
 from tests.alerting.rule_evaluation import EvaluatedRule, at
 from tests.alerting.test_workspace_rules import status
 
@@ -29,8 +29,8 @@ SETTINGS = AlertingSettings(
 
 
 @pytest.fixture
-async def story(tmp_path: Path) -> AsyncIterator[EngineScene]:
-    async with engine_scene(tmp_path, SETTINGS) as found:
+async def history(tmp_path: Path) -> AsyncIterator[EngineScenario]:
+    async with engine_scenario(tmp_path, SETTINGS) as found:
         yield found
 
 
@@ -38,9 +38,9 @@ def flow(number: int) -> Pipeline:
     return Pipeline(kind=PipelineKind.FLOW, id=str(number), name=f"flow {number}")
 
 
-def wait_in_queue(story: EngineScene, *flows: int) -> None:
+def wait_in_queue(history: EngineScenario, *flows: int) -> None:
     """Let a job group of each flow wait from now on."""
-    now = story.clock.now()
+    now = history.clock.now()
     for number in flows:
         run = RunState(
             key=RunKey(WORKSPACE, RunKind.JOB_GROUP, str(number)),
@@ -50,85 +50,85 @@ def wait_in_queue(story: EngineScene, *flows: int) -> None:
             confirmed_at=now,
             confirmed_by=Source.POLL,
         )
-        story.live_state.active[run.key] = ActiveRun(
+        history.live_state.active[run.key] = ActiveRun(
             run=run, confirmed_at=now, confirmed_by=Source.POLL
         )
 
 
-def unshare(story: EngineScene, *flows: int) -> None:
-    now = story.clock.now()
+def unshare(history: EngineScenario, *flows: int) -> None:
+    now = history.clock.now()
     hidden = {
         pipeline_key(PipelineKind.FLOW, str(number)): UnsharedPipeline(
             pipeline=flow(number), since=now, hidden_from=now, reason=f"flow {number}: 403"
         )
         for number in flows
     }
-    story.live_state.update_workspace(WORKSPACE, unshared=hidden)
+    history.live_state.update_workspace(WORKSPACE, unshared=hidden)
 
 
-async def pass_time(story: EngineScene, seconds: float) -> None:
+async def pass_time(history: EngineScenario, seconds: float) -> None:
     """Let a minute after the other pass, of which all lists of runs were read."""
     for _ in range(round(seconds / 60)):
-        now = story.clock.now() + timedelta(seconds=60)
-        story.live_state.confirm(WORKSPACE, RunKind.JOB_GROUP, now, complete_at=now)
-        await story.round(60)
+        now = history.clock.now() + timedelta(seconds=60)
+        history.live_state.confirm(WORKSPACE, RunKind.JOB_GROUP, now, complete_at=now)
+        await history.round(60)
 
 
-def alerts(story: EngineScene, rule: str) -> list[Alert]:
-    found = (alert for alert in story.engine.snapshot().alerts if alert.rule == rule)
+def alerts(history: EngineScenario, rule: str) -> list[Alert]:
+    found = (alert for alert in history.engine.snapshot().alerts if alert.rule == rule)
     return [alert for alert in found if alert.state is AlertState.FIRING]
 
 
-def firing(story: EngineScene, rule: str) -> list[str]:
+def firing(history: EngineScenario, rule: str) -> list[str]:
     """Return the flows that alerts of a rule are about."""
-    return sorted(alert.pipeline.id if alert.pipeline else "" for alert in alerts(story, rule))
+    return sorted(alert.pipeline.id if alert.pipeline else "" for alert in alerts(history, rule))
 
 
-async def test_what_is_shared_goes_on_being_evaluated(story: EngineScene) -> None:
+async def test_what_is_shared_goes_on_being_evaluated(history: EngineScenario) -> None:
     """Five hidden flows inhibit no alert about a sixth, and are an alert of their own."""
-    wait_in_queue(story, *range(1, 7))
-    await pass_time(story, 60)
-    unshare(story, *range(1, 6))
-    await pass_time(story, 600)
+    wait_in_queue(history, *range(1, 7))
+    await pass_time(history, 60)
+    unshare(history, *range(1, 6))
+    await pass_time(history, 600)
 
-    assert firing(story, "run_stuck") == ["6"]
-    assert firing(story, "pipelines_unshared") == [""]
-    assert firing(story, "workspace_unreachable") == []
+    assert firing(history, "run_stuck") == ["6"]
+    assert firing(history, "pipelines_unshared") == [""]
+    assert firing(history, "workspace_unreachable") == []
 
-    unshare(story)
-    await pass_time(story, 120)
-    assert firing(story, "run_stuck") == ["1", "2", "3", "4", "5", "6"]
-    assert await story.words("pipelines_unshared") == ["fired", "resolved"]
+    unshare(history)
+    await pass_time(history, 120)
+    assert firing(history, "run_stuck") == ["1", "2", "3", "4", "5", "6"]
+    assert await history.words("pipelines_unshared") == ["fired", "resolved"]
 
 
-async def test_a_clock_set_back_delays_no_evaluation(story: EngineScene) -> None:
+async def test_a_clock_set_back_delays_no_evaluation(history: EngineScenario) -> None:
     """A flow is asked about again a minute later, though it was last when a day more was known."""
-    wait_in_queue(story, 1)
-    unshare(story, 1)
-    ahead = story.clock.now() + timedelta(days=1)
-    story.live_state.confirm(WORKSPACE, RunKind.JOB_GROUP, story.clock.now(), complete_at=ahead)
-    await story.round()
-    story.live_state.limit_complete(WORKSPACE, story.clock.now())
-    await pass_time(story, 600)
-    unshare(story)
-    await pass_time(story, 120)
+    wait_in_queue(history, 1)
+    unshare(history, 1)
+    ahead = history.clock.now() + timedelta(days=1)
+    history.live_state.confirm(WORKSPACE, RunKind.JOB_GROUP, history.clock.now(), complete_at=ahead)
+    await history.round()
+    history.live_state.limit_complete(WORKSPACE, history.clock.now())
+    await pass_time(history, 600)
+    unshare(history)
+    await pass_time(history, 120)
 
-    assert firing(story, "run_stuck") == ["1"]
+    assert firing(history, "run_stuck") == ["1"]
 
 
-async def test_an_alert_about_a_hidden_flow_stays_and_says_why(story: EngineScene) -> None:
+async def test_an_alert_about_a_hidden_flow_stays_and_says_why(history: EngineScenario) -> None:
     """Nobody can see whether it is over; that of another flow ends as ever."""
-    wait_in_queue(story, 1, 2)
-    await pass_time(story, 600)
-    assert firing(story, "run_stuck") == ["1", "2"]
-    unshare(story, 2)
-    story.live_state.active.clear()
-    await story.end_run(1, Status.SUCCEEDED)
-    await pass_time(story, 300)
+    wait_in_queue(history, 1, 2)
+    await pass_time(history, 600)
+    assert firing(history, "run_stuck") == ["1", "2"]
+    unshare(history, 2)
+    history.live_state.active.clear()
+    await history.end_run(1, Status.SUCCEEDED)
+    await pass_time(history, 300)
 
-    (alert,) = alerts(story, "run_stuck")
+    (alert,) = alerts(history, "run_stuck")
     assert alert.pipeline == flow(2)
-    assert story.live_state.view.why_unjudged(alert) == "flow 2: 403"
+    assert history.live_state.view.why_unjudged(alert) == "flow 2: 403"
 
 
 def unshared(*ids: int, kind: PipelineKind = PipelineKind.FLOW) -> dict[str, UnsharedPipeline]:

@@ -27,12 +27,12 @@ from monitor.model.live_state import (
 )
 from monitor.model.runs import JobDetails, RunKind, Status
 from monitor.outputs.cloudevents import encode, message_of
-from tests.alerting.engine_stage import Stage, on_stage
+from tests.alerting.engine_fixture import Fixture, engine_fixture
 from tests.alerting.rule_evaluation import EvaluatedRule
 from tests.alerting.run_samples import FLOW, at, state
 
 MINUTE, HOUR = 60.0, 3_600.0
-World = Callable[[Stage, float], Awaitable[Any]]
+World = Callable[[Fixture, float], Awaitable[Any]]
 
 
 class Case(NamedTuple):
@@ -51,25 +51,25 @@ class Case(NamedTuple):
     sent_later: str
 
 
-async def _token(stage: Stage, seconds: float) -> None:
+async def _token(fixture: Fixture, seconds: float) -> None:
     tokens = Figures(values={"7": at(20 * MINUTE).timestamp()}, until=at(seconds + HOUR))
-    stage.live_state.update_workspace(
+    fixture.live_state.update_workspace(
         "acme", reachability=Reachability.REACHABLE, inventory=Inventory(tokens=tokens)
     )
-    await stage.look_again()
+    await fixture.look_again()
 
 
-async def _running(stage: Stage, seconds: float) -> None:
-    await stage.evaluate(seconds, state(1, Status.RUNNING, created_at=at(0), started_at=at(0)))
+async def _running(fixture: Fixture, seconds: float) -> None:
+    await fixture.evaluate(seconds, state(1, Status.RUNNING, created_at=at(0), started_at=at(0)))
 
 
-async def _waiting(stage: Stage, seconds: float) -> None:
-    await stage.evaluate(seconds, state(1, Status.PENDING, created_at=at(0)))
+async def _waiting(fixture: Fixture, seconds: float) -> None:
+    await fixture.evaluate(seconds, state(1, Status.PENDING, created_at=at(0)))
 
 
-async def _silent(stage: Stage, seconds: float) -> None:
+async def _silent(fixture: Fixture, seconds: float) -> None:
     jobs = JobDetails(percent_complete=40.0, heartbeat_at=at(0), read_at=at(seconds))
-    await stage.evaluate(seconds, state(1, Status.RUNNING, created_at=at(-60), jobs=jobs))
+    await fixture.evaluate(seconds, state(1, Status.RUNNING, created_at=at(-60), jobs=jobs))
 
 
 _VALID = (
@@ -138,14 +138,14 @@ def _sent(event: AlertEvent) -> str:
     return _words(document["data"]["annotations"])
 
 
-async def _events(stage: Stage) -> list[AlertEvent]:
-    rows = await stage.bus.events(after=0, limit=1_000)
+async def _events(fixture: Fixture) -> list[AlertEvent]:
+    rows = await fixture.bus.events(after=0, limit=1_000)
     return [row.event for row in rows if isinstance(row.event, AlertEvent)]
 
 
-async def _move_to(stage: Stage, world: World, seconds: float) -> None:
-    await stage.clock.advance((at(seconds) - stage.clock.now()).total_seconds())
-    await world(stage, seconds)
+async def _move_to(fixture: Fixture, world: World, seconds: float) -> None:
+    await fixture.clock.advance((at(seconds) - fixture.clock.now()).total_seconds())
+    await world(fixture, seconds)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.rule))
@@ -154,17 +154,17 @@ async def test_a_reminder_says_what_is_true_when_it_is_sent(tmp_path: Path, case
     rule = msgspec.structs.replace(
         default_rule(case.rule), threshold=case.threshold, for_seconds=0, repeat_seconds=600
     )
-    async with on_stage(tmp_path, rule) as stage:
+    async with engine_fixture(tmp_path, rule) as fixture:
         for seconds in (0, case.fires):
-            await _move_to(stage, case.world, seconds)
-        (alert,) = stage.firing()
-        assert _words(texts_of(alert, stage.clock.now())) == case.shown
-        await _move_to(stage, case.world, case.later)
-        fired, reminded = await _events(stage)
+            await _move_to(fixture, case.world, seconds)
+        (alert,) = fixture.firing()
+        assert _words(texts_of(alert, fixture.clock.now())) == case.shown
+        await _move_to(fixture, case.world, case.later)
+        fired, reminded = await _events(fixture)
         assert (fired.type, reminded.type) == ("alert.fired", "alert.reminded")
         assert _sent(reminded) == case.sent_later
-        (alert,) = stage.firing()
-        assert _words(texts_of(alert, stage.clock.now())) == case.shown_later
+        (alert,) = fixture.firing()
+        assert _words(texts_of(alert, fixture.clock.now())) == case.shown_later
         assert _sent(reminded) == case.sent_later  # the same event is the same message
 
 
@@ -174,14 +174,14 @@ async def test_what_is_over_keeps_the_age_that_it_had(tmp_path: Path, case: Case
     rule = msgspec.structs.replace(
         default_rule(case.rule), threshold=case.threshold, for_seconds=0, repeat_seconds=0
     )
-    async with on_stage(tmp_path, rule) as stage:
+    async with engine_fixture(tmp_path, rule) as fixture:
         for seconds in (0, case.fires):
-            await _move_to(stage, case.world, seconds)
-        await stage.clock.advance(60)
-        ended_at = stage.clock.now()
-        await stage.emit(state(1, Status.SUCCEEDED, created_at=at(0), finished_at=ended_at))
-        (alert,) = stage.engine.snapshot().alerts
-        *_, resolved = await _events(stage)
+            await _move_to(fixture, case.world, seconds)
+        await fixture.clock.advance(60)
+        ended_at = fixture.clock.now()
+        await fixture.emit(state(1, Status.SUCCEEDED, created_at=at(0), finished_at=ended_at))
+        (alert,) = fixture.engine.snapshot().alerts
+        *_, resolved = await _events(fixture)
         lasted = f"for {round((ended_at - at(0)).total_seconds() / 60)} min"
         texts = {
             _words(texts_of(alert, ended_at)),
@@ -200,13 +200,13 @@ async def test_facts_of_an_open_alert_follow_the_present(tmp_path: Path) -> None
         msgspec.structs.replace(default_rule(kind), for_seconds=0)
         for kind in (RuleKind.WORKSPACE_UNREACHABLE, RuleKind.CALLBACKS_MISSED)
     ]
-    async with on_stage(tmp_path, *rules) as stage:
+    async with engine_fixture(tmp_path, *rules) as fixture:
 
         async def descriptions(seconds: float, **status: Any) -> list[str]:
-            await stage.clock.advance((at(seconds) - stage.clock.now()).total_seconds())
-            stage.live_state.update_workspace("acme", **status)
-            await stage.look_again()
-            return [texts_of(alert, at(seconds))["description"] for alert in stage.firing()]
+            await fixture.clock.advance((at(seconds) - fixture.clock.now()).total_seconds())
+            fixture.live_state.update_workspace("acme", **status)
+            await fixture.look_again()
+            return [texts_of(alert, at(seconds))["description"] for alert in fixture.firing()]
 
         down = {"reachability": Reachability.UNREACHABLE}
         missed = (
@@ -220,9 +220,9 @@ async def test_facts_of_an_open_alert_follow_the_present(tmp_path: Path) -> None
         assert "changes: no answer" in first
         assert ("changes: no answer" in second, "changes: 503" in second) == (False, True)
         # What did not change is not stored again.
-        (before,) = [alert for alert in stage.firing() if alert.rule == "workspace_unreachable"]
+        (before,) = [alert for alert in fixture.firing() if alert.rule == "workspace_unreachable"]
         await descriptions(930, reason="changes: 503", **down)
-        assert any(alert is before for alert in stage.firing())
+        assert any(alert is before for alert in fixture.firing())
 
 
 PAIR_RULE = msgspec.structs.replace(
@@ -239,23 +239,25 @@ LOST = TokenTrouble(
 )
 
 
-async def _pair_words(stage: Stage, seconds: float, token: TokenStatus, **status: Any) -> list[str]:
+async def _pair_words(
+    fixture: Fixture, seconds: float, token: TokenStatus, **status: Any
+) -> list[str]:
     """Return what the alerts about a pair say at that second, as page and commands show them."""
-    await stage.clock.advance((at(seconds) - stage.clock.now()).total_seconds())
-    stage.live_state.update_workspace(
+    await fixture.clock.advance((at(seconds) - fixture.clock.now()).total_seconds())
+    fixture.live_state.update_workspace(
         "acme", reachability=Reachability.REACHABLE, token=token, **status
     )
-    await stage.look_again()
-    view, now = stage.live_state.view, stage.clock.now()
-    return [_words(texts_of(alert, view.time_of(alert, now))) for alert in stage.firing()]
+    await fixture.look_again()
+    view, now = fixture.live_state.view, fixture.clock.now()
+    return [_words(texts_of(alert, view.time_of(alert, now))) for alert in fixture.firing()]
 
 
 async def test_a_new_token_that_is_refused_has_no_end_of_another(tmp_path: Path) -> None:
     """The access token in use goes on being refreshed, so its end is nobody's business."""
-    async with on_stage(tmp_path, PAIR_RULE) as stage:
+    async with engine_fixture(tmp_path, PAIR_RULE) as fixture:
         for seconds in (60, 600):
             token = TokenStatus(expires_at=at(5 * MINUTE), trouble=REFUSED)
-            (words,) = await _pair_words(stage, seconds, token)
+            (words,) = await _pair_words(fixture, seconds, token)
             assert words == (
                 "A token of acme is in danger / Token refresh_token/new_token_refused: the new "
                 "refresh token is refused; the pair before it stays in use. "
@@ -265,13 +267,13 @@ async def test_a_new_token_that_is_refused_has_no_end_of_another(tmp_path: Path)
 
 async def test_an_end_that_nobody_named_is_not_over(tmp_path: Path) -> None:
     """A pair whose access token has no known end is in danger, and not said to have expired."""
-    async with on_stage(tmp_path, PAIR_RULE) as stage:
-        (words,) = await _pair_words(stage, 60, TokenStatus(trouble=LOST))
+    async with engine_fixture(tmp_path, PAIR_RULE) as fixture:
+        (words,) = await _pair_words(fixture, 60, TokenStatus(trouble=LOST))
         assert words == (
             "A token of acme is in danger / Token refresh_token/locked_out: locked out. "
             "To do: generate a new pair."
         )
-        (words,) = await _pair_words(stage, 90, TokenStatus(expires_at=at(300), trouble=LOST))
+        (words,) = await _pair_words(fixture, 90, TokenStatus(expires_at=at(300), trouble=LOST))
         assert "in use is valid until 2026-11-21T10:05:00Z. To do" in words
 
 
@@ -279,12 +281,12 @@ async def test_an_end_that_nobody_named_is_not_over(tmp_path: Path) -> None:
 async def test_the_end_of_a_pair_is_by_our_clock(tmp_path: Path, skew_seconds: float) -> None:
     """However wrong the workspace's clock is, what we refresh ends by ours."""
     token = TokenStatus(pair_expires_at=at(20 * MINUTE))
-    async with on_stage(tmp_path, PAIR_RULE) as stage:
+    async with engine_fixture(tmp_path, PAIR_RULE) as fixture:
         skew = {"clock_skew_seconds": skew_seconds}
-        assert await _pair_words(stage, 60, token, **skew) == []
-        (words,) = await _pair_words(stage, 9 * MINUTE, token, **skew)
+        assert await _pair_words(fixture, 60, token, **skew) == []
+        (words,) = await _pair_words(fixture, 9 * MINUTE, token, **skew)
         assert words.startswith("A token of acme expires in 11 min / Token refresh_token: ")
-        (words,) = await _pair_words(stage, 23 * MINUTE, token, **skew)
+        (words,) = await _pair_words(fixture, 23 * MINUTE, token, **skew)
         assert words.startswith("A token of acme expired 3 min ago / ")
 
 
@@ -292,20 +294,20 @@ async def test_an_outage_lasts_by_our_clock(tmp_path: Path) -> None:
     """Since when a workspace is unreachable is ours, so its clock does not make that longer."""
     rule = msgspec.structs.replace(default_rule(RuleKind.WORKSPACE_UNREACHABLE), for_seconds=0)
     rule = msgspec.structs.replace(rule, annotations={"summary": "down {starts_at:since}"})
-    async with on_stage(tmp_path, rule) as stage:
-        stage.live_state.update_workspace(
+    async with engine_fixture(tmp_path, rule) as fixture:
+        fixture.live_state.update_workspace(
             "acme",
             reachability=Reachability.UNREACHABLE,
             since=at(0),
             reason="no answer",
             clock_skew_seconds=4 * HOUR,
         )
-        began = stage.clock.now()
-        await stage.look_again()
-        await stage.clock.advance(20 * MINUTE)
-        (alert,) = await stage.look_again()
+        began = fixture.clock.now()
+        await fixture.look_again()
+        await fixture.clock.advance(20 * MINUTE)
+        (alert,) = await fixture.look_again()
         assert alert.starts_at <= began
-        now = stage.live_state.view.time_of(alert, stage.clock.now())
+        now = fixture.live_state.view.time_of(alert, fixture.clock.now())
         assert texts_of(alert, now)["summary"] == "down for 20 min"
 
 

@@ -37,7 +37,7 @@ def status(
 def poll(
     outcome: str, seconds: float, *, name: str = "changes", good: float | None = None
 ) -> PollStatus:
-    """Return a poll that was last tried, and last succeeded, so long after the story began."""
+    """Return a poll that was last tried, and last succeeded, so long after the history began."""
     return PollStatus(
         workspace="marketing",
         poll=name,
@@ -271,8 +271,8 @@ class TestMisses:
     def test_it_is_the_growth_that_counts(self) -> None:
         """Three within the hour fire, what was missed before does not, and quiet ends it."""
         rule = EvaluatedRule(RuleKind.CALLBACKS_MISSED)
-        story = [(40, 0), (41, 60), (42, 120), (42, 600), (43, 900), (43, 3_700), (43, 4_600)]
-        words = [self.evaluate(rule, total, seconds) for total, seconds in story]
+        history = [(40, 0), (41, 60), (42, 120), (42, 600), (43, 900), (43, 3_700), (43, 4_600)]
+        words = [self.evaluate(rule, total, seconds) for total, seconds in history]
         assert words[:5] == ["ok", "ok", "unknown", "unknown", "firing"]
         assert words[5:] == ["unknown", "ok"]
 
@@ -293,12 +293,12 @@ class TestMisses:
     @given(
         st.lists(st.tuples(st.integers(0, 3), st.floats(0.5, 900, allow_nan=False)), max_size=300)
     )
-    def test_it_agrees_with_counting_every_miss(self, story: list[tuple[int, float]]) -> None:
+    def test_it_agrees_with_counting_every_miss(self, history: list[tuple[int, float]]) -> None:
         """Beside a count of all misses it errs by one step of its memory, which stays small."""
         rule = EvaluatedRule(RuleKind.CALLBACKS_MISSED)
         self.evaluate(rule, 0, 0)
         total, now, misses = 0, 0.0, list[float]()
-        for more, seconds in story:
+        for more, seconds in history:
             now += seconds
             total += more
             misses += [now] * more

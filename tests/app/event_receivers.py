@@ -21,7 +21,7 @@ from monitor.model.secrets import Secret
 from monitor.outputs.file.settings import FileSettings
 from monitor.outputs.webhook.settings import WebhookSettings
 from monitor.sandbox.sandbox import Sandbox
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 from tests.app.mqtt_subscriber import EventInput, Subscriber, keeping_broker
 from tests.outputs.receiving import PostReceiver
@@ -155,14 +155,14 @@ async def receivers(
     """Run a daemon beside a workspace; its outputs send ``events``."""
     path = folder / "events.jsonl"
     async with (
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         PostReceiver() as webhook,
         keeping_broker(folder) as broker,
         Subscriber(broker.port) as subscriber,
     ):
-        settings = stage.configuration(
+        settings = fixture.configuration(
             folder,
-            stage.workspace_configuration(workspace, url, callbacks_port=callbacks_port),
+            fixture.workspace_configuration(workspace, url, callbacks_port=callbacks_port),
             broker_url=broker.url,
             callbacks_port=callbacks_port,
             webhook=WebhookSettings(url=webhook.url, secret=Secret(_KEY), events=events),
@@ -176,7 +176,7 @@ async def receivers(
             alerting=AlertingSettings(evaluation_interval_seconds=0.5),
             outputs={**settings.outputs, "mqtt": mqtt},
         )
-        async with stage.daemon(settings) as face:
+        async with fixture.daemon(settings) as face:
             stream = StreamReader(face)
             async with stream.reading():
                 yield Receivers(

@@ -26,7 +26,7 @@ from monitor.sandbox.settings import SandboxSettings, WorkSettings
 from monitor.workspace.settings import WorkspaceSettings
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
-from tests.app.stage import configuration, daemon, started, workspace_configuration
+from tests.app.fixture import configuration, daemon, started, workspace_configuration
 from tests.paced_clock import PacedClock, PaceFile
 
 START = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)

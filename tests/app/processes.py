@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
-from tests.app.stage import SECRET
+from tests.app.fixture import SECRET
 from tests.servers import free_port
 
 _END_SECONDS = 40.0

@@ -11,12 +11,12 @@ from monitor.alerting.settings import AlertingSettings
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.world.records.objects import Recipe
-from tests.app import stage
+from tests.app import fixture
 from tests.app.alert_messages import alerts_by_key
 from tests.app.alertmanager_receiver import Notified
 from tests.app.eventually import eventually, pause
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
-from tests.app.run_scenes import RUN_SCENES
+from tests.app.run_scenarios import RUN_SCENARIOS
 
 A_WHILE_SECONDS = 1.5  # for what must not come
 
@@ -38,12 +38,14 @@ def watching(
     broker_url: str,
     notified: Notified,
 ) -> Configuration:
-    """Return settings with the scenes' rules only, under which job records are read often."""
+    """Return settings with the scenarios' rules only, under which job records are read often."""
     poll = msgspec.structs.replace(workspace.poll, progress_seconds=1.0)
     workspace = msgspec.structs.replace(workspace, poll=poll)
-    rules = tuple(scene.settings(recipe) for scene, recipe in zip(RUN_SCENES, recipes, strict=True))
+    rules = tuple(
+        scenario.settings(recipe) for scenario, recipe in zip(RUN_SCENARIOS, recipes, strict=True)
+    )
     return msgspec.structs.replace(
-        stage.configuration(
+        fixture.configuration(
             folder, workspace, broker_url=broker_url, alertmanager=notified.settings()
         ),
         alerting=AlertingSettings(
@@ -62,18 +64,18 @@ def words(subscriber: Subscriber) -> dict[str, list[str]]:
 
 async def test_every_rule_about_runs_fires_and_resolves_once(tmp_path: Path) -> None:
     """Failed, failing, canceled, late, silent, waiting: each fires once and resolves once."""
-    workspace = stage.sandbox(cancel_ratio=0.0)
-    recipes = one_recipe_of_each_flow(workspace)[: len(RUN_SCENES)]
-    names = {scene.rule.value for scene in RUN_SCENES}
+    workspace = fixture.sandbox(cancel_ratio=0.0)
+    recipes = one_recipe_of_each_flow(workspace)[: len(RUN_SCENARIOS)]
+    names = {scenario.rule.value for scenario in RUN_SCENARIOS}
     async with (
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
         Notified(tmp_path) as notified,
-        stage.daemon(
+        fixture.daemon(
             watching(
                 tmp_path,
-                stage.workspace_configuration(workspace, url),
+                fixture.workspace_configuration(workspace, url),
                 recipes,
                 broker_url=broker.url,
                 notified=notified,
@@ -81,14 +83,14 @@ async def test_every_rule_about_runs_fires_and_resolves_once(tmp_path: Path) -> 
         ) as face,
     ):
         await eventually(lambda: face.is_following("acme"), why="not followed")
-        for scene, recipe in zip(RUN_SCENES, recipes, strict=True):
-            scene.begin(workspace, recipe)
+        for scenario, recipe in zip(RUN_SCENARIOS, recipes, strict=True):
+            scenario.begin(workspace, recipe)
         await eventually(
             lambda: set(words(subscriber)) == names, why=lambda: f"fired: {words(subscriber)}"
         )
         await eventually(lambda: notified.words().keys() == names, why=notified.words)
-        for scene, recipe in zip(RUN_SCENES, recipes, strict=True):
-            scene.finish(workspace, recipe)
+        for scenario, recipe in zip(RUN_SCENARIOS, recipes, strict=True):
+            scenario.finish(workspace, recipe)
         expected = {name: ["fired", "resolved"] for name in names}
         await eventually(
             lambda: words(subscriber) == expected, why=lambda: f"received: {words(subscriber)}"

@@ -17,7 +17,7 @@ from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
 from monitor.sandbox.world.records.objects import Flow, OutputObject, Recipe, Schedule, ScheduleTask
-from tests.app import stage
+from tests.app import fixture
 from tests.app.alert_messages import alerts_by_key
 from tests.app.alertmanager_receiver import Notified
 from tests.app.daemon_http import Face
@@ -84,7 +84,7 @@ def watching(
     poll = msgspec.structs.replace(workspace.poll, schedules_seconds=1.0)
     workspace = msgspec.structs.replace(workspace, poll=poll)
     return msgspec.structs.replace(
-        stage.configuration(
+        fixture.configuration(
             folder, workspace, broker_url=broker_url, alertmanager=notified.settings()
         ),
         alerting=AlertingSettings(
@@ -113,14 +113,14 @@ async def test_missed_disabled_and_stale_fire_and_resolve_once(tmp_path: Path) -
     rules = (rule(MISSED, timed, 3.0), rule(DISABLED, switched), rule(STALE, timed, 6.0))
     names = {str(MISSED), str(DISABLED), str(STALE)}
     async with (
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
         Notified(tmp_path) as notified,
-        stage.daemon(
+        fixture.daemon(
             watching(
                 tmp_path,
-                stage.workspace_configuration(workspace, url),
+                fixture.workspace_configuration(workspace, url),
                 rules,
                 broker_url=broker.url,
                 notified=notified,

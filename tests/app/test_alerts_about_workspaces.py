@@ -19,23 +19,29 @@ from monitor.model.secrets import Secret
 from monitor.outputs.webhook.settings import WebhookSettings
 from monitor.polling.settings import InventorySettings
 from monitor.sandbox.sandbox import Sandbox
-from tests.app import stage
+from tests.app import fixture
 from tests.app.alert_messages import alerts_by_key, retained_alerts
 from tests.app.alertmanager_receiver import Notified
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
-from tests.app.workspace_scenes import (
+from tests.app.workspace_scenarios import (
     EVALUATION_INTERVAL_SECONDS,
-    WORKSPACE_SCENES,
-    Stage,
-    WorkspaceScene,
+    WORKSPACE_SCENARIOS,
+    Fixture,
+    WorkspaceScenario,
 )
 from tests.clocks import FastClock
 from tests.outputs.receiving import PostReceiver
 from tests.servers import free_port
 
-TOGETHER = [workspace_scene for workspace_scene in WORKSPACE_SCENES if not workspace_scene.is_alone]
-ALONE = [workspace_scene for workspace_scene in WORKSPACE_SCENES if workspace_scene.is_alone]
+TOGETHER = [
+    workspace_scenario
+    for workspace_scenario in WORKSPACE_SCENARIOS
+    if not workspace_scenario.is_alone
+]
+ALONE = [
+    workspace_scenario for workspace_scenario in WORKSPACE_SCENARIOS if workspace_scenario.is_alone
+]
 SIGNING_KEY = Secret(f"whsec_{base64.b64encode(bytes(range(32))).decode()}")
 
 
@@ -48,16 +54,16 @@ def watching(
     webhook_url: str,
     **outputs: Struct,
 ) -> Configuration:
-    """Return settings with the scenes' rules only, under which everything is read often."""
+    """Return settings with the scenarios' rules only, under which everything is read often."""
     port = free_port()
-    settings = stage.workspace_configuration(
+    settings = fixture.workspace_configuration(
         workspace, url, callbacks_port=port, inventory=InventorySettings(interval_seconds=0.25)
     )
     assert settings.callbacks is not None
     callbacks = msgspec.structs.replace(settings.callbacks, miss_after_seconds=1.0)
     poll = msgspec.structs.replace(settings.poll, reconcile_seconds=1.0, names_seconds=1.0)
     return msgspec.structs.replace(
-        stage.configuration(
+        fixture.configuration(
             folder,
             msgspec.structs.replace(settings, callbacks=callbacks, poll=poll),
             broker_url=broker_url,
@@ -72,7 +78,7 @@ def watching(
             **outputs,
         ),
         alerting=AlertingSettings(
-            rules=tuple(scene.settings() for scene in WORKSPACE_SCENES),
+            rules=tuple(scenario.settings() for scenario in WORKSPACE_SCENARIOS),
             with_defaults=False,
             evaluation_interval_seconds=EVALUATION_INTERVAL_SECONDS,
         ),
@@ -87,16 +93,16 @@ def words(subscriber: Subscriber) -> dict[str, list[list[str]]]:
     return dict(received)
 
 
-async def until_fired(subscriber: Subscriber, scenes: Sequence[WorkspaceScene]) -> None:
-    expected = {scene.rule.value for scene in scenes}
+async def until_fired(subscriber: Subscriber, scenarios: Sequence[WorkspaceScenario]) -> None:
+    expected = {scenario.rule.value for scenario in scenarios}
     await eventually(
         lambda: expected <= words(subscriber).keys(), why=lambda: f"fired: {words(subscriber)}"
     )
 
 
-async def until_received(subscriber: Subscriber, scenes: Sequence[WorkspaceScene]) -> None:
-    """Return when each of these scenes was reported once, and its end once, and nothing else."""
-    expected = {scene.rule.value: [["fired", "resolved"]] for scene in scenes}
+async def until_received(subscriber: Subscriber, scenarios: Sequence[WorkspaceScenario]) -> None:
+    """Return when each of these scenarios was reported once, and its end once, and nothing else."""
+    expected = {scenario.rule.value: [["fired", "resolved"]] for scenario in scenarios}
     await eventually(
         lambda: words(subscriber) == expected, why=lambda: f"received: {words(subscriber)}"
     )
@@ -104,7 +110,7 @@ async def until_received(subscriber: Subscriber, scenes: Sequence[WorkspaceScene
 
 async def test_every_rule_about_a_workspace_fires_and_resolves_once(tmp_path: Path) -> None:
     """Token, quality, callbacks, a lagging output, budget, outage: each fires and resolves once."""
-    workspace = stage.sandbox()
+    workspace = fixture.sandbox()
     world = workspace.world
     recipes = {
         recipe.flow_id: recipe for recipe in world.recipes.live() if world.outputs_of(recipe.id)
@@ -113,10 +119,10 @@ async def test_every_rule_about_a_workspace_fires_and_resolves_once(tmp_path: Pa
     async with (
         PostReceiver() as receiver,
         Notified(tmp_path) as notified,
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
-        stage.daemon(
+        fixture.daemon(
             watching(
                 tmp_path,
                 workspace,
@@ -128,16 +134,16 @@ async def test_every_rule_about_a_workspace_fires_and_resolves_once(tmp_path: Pa
         ) as face,
     ):
         await eventually(lambda: face.is_following("acme"), why="not followed")
-        at = Stage(
+        at = Fixture(
             workspace=workspace, profiled=profiled, other=other, receiver=receiver, face=face
         )
-        done: list[WorkspaceScene] = []
-        for scenes in (TOGETHER, *([scene] for scene in ALONE)):
-            await asyncio.gather(*(scene.begin(at) for scene in scenes))
-            await until_fired(subscriber, scenes)
-            for scene in scenes:
-                await scene.finish(at)
-            done += scenes
+        done: list[WorkspaceScenario] = []
+        for scenarios in (TOGETHER, *([scenario] for scenario in ALONE)):
+            await asyncio.gather(*(scenario.begin(at) for scenario in scenarios))
+            await until_fired(subscriber, scenarios)
+            for scenario in scenarios:
+                await scenario.finish(at)
+            done += scenarios
             await until_received(subscriber, done)
         await eventually(
             lambda: list(retained_alerts(subscriber).values()) == ["resolved"] * len(done),
@@ -146,7 +152,10 @@ async def test_every_rule_about_a_workspace_fires_and_resolves_once(tmp_path: Pa
         await eventually(
             lambda: (
                 notified.words()
-                == {workspace_scene.rule.value: ["firing", "resolved"] for workspace_scene in done}
+                == {
+                    workspace_scenario.rule.value: ["firing", "resolved"]
+                    for workspace_scenario in done
+                }
             ),
             why=lambda: f"notified: {notified.words()}",
         )
@@ -156,18 +165,18 @@ async def test_every_rule_about_a_workspace_fires_and_resolves_once(tmp_path: Pa
 async def test_a_refused_token_is_reported_as_an_outage(tmp_path: Path) -> None:
     """The workspace answers every request, with a refusal: that is reported once, and once over."""
     clock = FastClock()
-    workspace = stage.sandbox(clock=clock)
-    async with stage.started(workspace) as url:
+    workspace = fixture.sandbox(clock=clock)
+    async with fixture.started(workspace) as url:
         rule = msgspec.structs.replace(
             default_rule(RuleKind.WORKSPACE_UNREACHABLE), for_seconds=1.0
         )
         settings = msgspec.structs.replace(
-            stage.configuration(tmp_path, stage.workspace_configuration(workspace, url)),
+            fixture.configuration(tmp_path, fixture.workspace_configuration(workspace, url)),
             alerting=AlertingSettings(
                 rules=(rule,), with_defaults=False, evaluation_interval_seconds=0.2
             ),
         )
-        async with stage.daemon(settings, clock=clock) as face:
+        async with fixture.daemon(settings, clock=clock) as face:
 
             async def received() -> list[str]:
                 rows = (await face.json("/api/v1/events?limit=1000"))["data"]

@@ -16,7 +16,7 @@ from monitor.model.secrets import Secret
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.world.records.objects import Recipe
-from tests.app import stage
+from tests.app import fixture
 from tests.app.alert_messages import alert_events, alerts_by_key
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
@@ -94,7 +94,7 @@ def received(subscriber: Subscriber, rule: str) -> dict[str, Any]:
 async def test_rules_of_a_file_replace_the_defaults(tmp_path: Path) -> None:
     """One is reported with its own words and labels, one is silenced, and the default is gone."""
     clock = FastClock()
-    workspace = stage.sandbox(cancel_ratio=0.0, clock=clock)
+    workspace = fixture.sandbox(cancel_ratio=0.0, clock=clock)
     world = workspace.world
     recipes = {
         recipe.flow_id: recipe for recipe in world.recipes.live() if world.outputs_of(recipe.id)
@@ -103,15 +103,15 @@ async def test_rules_of_a_file_replace_the_defaults(tmp_path: Path) -> None:
     name = next(flow.name for flow in world.flows.live() if flow.id == named.flow_id)
     alerting = written(named=json.dumps(glob.escape(name)), quiet=str(quiet.flow_id))
     async with (
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
     ):
-        settings = stage.configuration(
-            tmp_path, stage.workspace_configuration(workspace, url), broker_url=broker.url
+        settings = fixture.configuration(
+            tmp_path, fixture.workspace_configuration(workspace, url), broker_url=broker.url
         )
         settings = msgspec.structs.replace(settings, alerting=alerting)
-        async with stage.daemon(settings, clock=clock) as face:
+        async with fixture.daemon(settings, clock=clock) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             for recipe in (other, quiet, named):
                 fail(workspace, recipe)

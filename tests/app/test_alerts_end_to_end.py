@@ -8,12 +8,12 @@ from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.catalogue.operations import Edition
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
-from tests.app import stage, test_alerts_about_schedules
+from tests.app import fixture, test_alerts_about_schedules
 from tests.app.alert_messages import alerts_by_key
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, ends_in, keeping_broker
-from tests.app.run_scenes import RUN_SCENES
-from tests.app.workspace_scenes import WORKSPACE_SCENES
+from tests.app.run_scenarios import RUN_SCENARIOS
+from tests.app.workspace_scenarios import WORKSPACE_SCENARIOS
 from tests.clocks import FastClock
 
 
@@ -32,17 +32,17 @@ def words(subscriber: Subscriber) -> list[list[str]]:
 async def until_received(workspace: Sandbox, subscriber: Subscriber, received: list[str]) -> None:
     """Return when every run that ended was reported, and of alerts this."""
     await eventually(lambda: not workspace.ledger.active(), why="the run does not end")
-    ended = ends_in(workspace.ledger, stage.kinds_of(Edition.RL))
+    ended = ends_in(workspace.ledger, fixture.kinds_of(Edition.RL))
     await eventually(lambda: subscriber.received().ends() == ended, why="the run was not published")
     await eventually(lambda: words(subscriber) == [received], why=lambda: words(subscriber))
 
 
-def test_every_rule_has_its_scene() -> None:
+def test_every_rule_has_its_scenario() -> None:
     """No kind of rule is left out of those that a real broker and Alertmanager receive."""
     schedules = test_alerts_about_schedules
     shown = [
-        *(scene.rule for scene in RUN_SCENES),
-        *(scene.rule for scene in WORKSPACE_SCENES),
+        *(scenario.rule for scenario in RUN_SCENARIOS),
+        *(scenario.rule for scenario in WORKSPACE_SCENARIOS),
         schedules.MISSED,
         schedules.DISABLED,
         schedules.STALE,
@@ -54,21 +54,21 @@ def test_every_rule_has_its_scene() -> None:
 async def test_a_failure_is_reported_once_over_restarts(tmp_path: Path) -> None:
     """With no rule configured: a failure fires, the daemon starts again, a success resolves it."""
     clock = FastClock()
-    workspace = stage.sandbox(clock=clock)
+    workspace = fixture.sandbox(clock=clock)
     async with (
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
     ):
-        settings = stage.configuration(
-            tmp_path, stage.workspace_configuration(workspace, url), broker_url=broker.url
+        settings = fixture.configuration(
+            tmp_path, fixture.workspace_configuration(workspace, url), broker_url=broker.url
         )
         for outcome, received in (
             (Outcome.FAILED, ["fired"]),
             (Outcome.FAILED, ["fired"]),
             (Outcome.COMPLETE, ["fired", "resolved"]),
         ):
-            async with stage.daemon(settings, clock=clock) as face:
+            async with fixture.daemon(settings, clock=clock) as face:
                 await eventually(lambda: face.is_following("acme"), why="not followed")
                 end_a_run(workspace, outcome)
                 await until_received(workspace, subscriber, received)

@@ -11,7 +11,7 @@ from monitor.alerting.settings import AlertingSettings
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.world.records.objects import Recipe
-from tests.app import stage
+from tests.app import fixture
 from tests.app.alert_messages import alert_events, alerts_by_key
 from tests.app.eventually import eventually, pause
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
@@ -44,10 +44,10 @@ def fired(subscriber: Subscriber) -> list[dict[str, Any]]:
 
 async def test_what_had_failed_before_the_first_start_is_reported_once(tmp_path: Path) -> None:
     """Eight of eight pipelines are broken: one alert each, marked, over at the next success."""
-    workspace = stage.sandbox(cancel_ratio=0.0)
+    workspace = fixture.sandbox(cancel_ratio=0.0)
     recipes = one_recipe_of_each_flow(workspace)[:PIPELINES]
     async with (
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
     ):
@@ -55,12 +55,12 @@ async def test_what_had_failed_before_the_first_start_is_reported_once(tmp_path:
         await eventually(lambda: not workspace.ledger.active(), why="the runs do not end")
         await pause(A_SECOND)
         settings = msgspec.structs.replace(
-            stage.configuration(
-                tmp_path, stage.workspace_configuration(workspace, url), broker_url=broker.url
+            fixture.configuration(
+                tmp_path, fixture.workspace_configuration(workspace, url), broker_url=broker.url
             ),
             alerting=AlertingSettings(evaluation_interval_seconds=0.5),
         )
-        async with stage.daemon(settings) as face:
+        async with fixture.daemon(settings) as face:
             await eventually(
                 lambda: len(fired(subscriber)) == len(recipes),
                 why=lambda: f"received: {alerts_by_key(subscriber)}",
@@ -79,7 +79,7 @@ async def test_what_had_failed_before_the_first_start_is_reported_once(tmp_path:
             place = f"{alone['labels']['kind']}/{alone['facts']['run']}"
             why = await face.json(f"/api/v1/explain?run=acme/{place}")
             assert "not notified" not in why["answer"]
-        async with stage.daemon(settings) as face:
+        async with fixture.daemon(settings) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             await pause(A_WHILE_SECONDS)
             assert list(alerts_by_key(subscriber).values()) == [["fired"]] * len(recipes)

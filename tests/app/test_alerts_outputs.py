@@ -15,7 +15,7 @@ from monitor.model.secrets import Secret
 from monitor.outputs.webhook.settings import WebhookSettings
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
-from tests.app import stage
+from tests.app import fixture
 from tests.app.alert_messages import alert_events, alerts_by_key, retained_alerts
 from tests.app.alertmanager_receiver import Notified
 from tests.app.daemon_http import Face
@@ -40,8 +40,8 @@ def alerting_settings(
     folder: Path, workspace: Sandbox, url: str, *, broker_url: str, notified: Notified, hook: str
 ) -> Configuration:
     """Return settings with the default rules and every output, and a short memory of ends."""
-    settings = stage.configuration(
-        folder, stage.workspace_configuration(workspace, url), broker_url=broker_url
+    settings = fixture.configuration(
+        folder, fixture.workspace_configuration(workspace, url), broker_url=broker_url
     )
     mqtt = msgspec.structs.replace(settings.outputs["mqtt"], state_scan_seconds=1.0)
     return msgspec.structs.replace(
@@ -73,11 +73,11 @@ async def is_well(face: Face, output: str, *, ok: bool) -> bool:
 
 async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) -> None:
     """Fired and resolved, once each, everywhere; its retained state is cleared in the end."""
-    workspace = stage.sandbox()
+    workspace = fixture.sandbox()
     async with (
         PostReceiver() as receiver,
         Notified(tmp_path) as notified,
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
     ):
@@ -91,7 +91,7 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
         )
         received = partial(received_by_all, subscriber, notified, receiver)
 
-        async with stage.daemon(settings) as face:
+        async with fixture.daemon(settings) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             end_a_run(workspace, Outcome.FAILED)
             await eventually(
@@ -105,7 +105,7 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
                 lambda: list(retained_alerts(subscriber).values()) == ["firing"],
                 why=lambda: f"retained: {retained_alerts(subscriber)}",
             )
-        async with stage.daemon(settings) as face:
+        async with fixture.daemon(settings) as face:
             await pause(LAPSE_SECONDS)
             assert notified.words() == {RULE: ["firing"]}
             end_a_run(workspace, Outcome.COMPLETE)
@@ -132,18 +132,18 @@ async def test_a_receiver_that_is_away_is_named_and_reported_again_on_request(
     tmp_path: Path,
 ) -> None:
     """Readiness names the failing output; a replay sends the same ids once it is back."""
-    workspace = stage.sandbox()
+    workspace = fixture.sandbox()
     async with (
         PostReceiver() as receiver,
         Notified(tmp_path) as notified,
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
     ):
         hook = f"{receiver.url}/hook"
         settings = alerting_settings(
             tmp_path, workspace, url, broker_url=broker.url, notified=notified, hook=hook
         )
-        async with stage.daemon(settings) as face:
+        async with fixture.daemon(settings) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             receiver.status_for = lambda _: 503
             end_a_run(workspace, Outcome.FAILED)

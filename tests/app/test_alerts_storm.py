@@ -13,7 +13,7 @@ from monitor.alerting.settings import AlertingSettings
 from monitor.config import Configuration
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.world.records.objects import Flow, OutputObject, Recipe
-from tests.app import stage
+from tests.app import fixture
 from tests.app.alert_messages import alerts_by_key, retained_alerts
 from tests.app.alertmanager_receiver import Notified
 from tests.app.eventually import eventually, pause
@@ -50,9 +50,9 @@ def watching(
         for rule in rules
     ]
     return msgspec.structs.replace(
-        stage.configuration(
+        fixture.configuration(
             folder,
-            stage.workspace_configuration(workspace, url),
+            fixture.workspace_configuration(workspace, url),
             broker_url=broker_url,
             alertmanager=notified.settings(resend_seconds=30),
         ),
@@ -71,14 +71,14 @@ async def test_each_of_500_failures_is_reported_once_and_the_outage_adds_one(
     tmp_path: Path,
 ) -> None:
     """500 fired, one each; one mail, because the route groups them; then the outage alone."""
-    workspace = stage.sandbox()
+    workspace = fixture.sandbox()
     recipes = failing_recipes(workspace)
     async with (
         Notified(tmp_path, group_by="alertname", group_wait="6s") as notified,
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
-        stage.daemon(watching(tmp_path, workspace, url, broker.url, notified)) as face,
+        fixture.daemon(watching(tmp_path, workspace, url, broker.url, notified)) as face,
     ):
         await eventually(lambda: face.is_following("acme"), why="not followed")
         for recipe in recipes:

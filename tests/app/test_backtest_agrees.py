@@ -6,7 +6,7 @@ import json
 from datetime import timedelta
 from pathlib import Path
 
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import counted, ends_in
 from tests.cli.command_process import CommandProcess
@@ -26,15 +26,15 @@ listen = "127.0.0.1:{port}"
 async def test_unchanged_rules_find_what_fired(tmp_path: Path) -> None:
     """No alert is only new or only old; one that cannot be decided says what is not recorded."""
     clock = FastClock()
-    workspace = stage.sandbox(seed=4, cancel_ratio=0.04, speed=80.0, clock=clock)
+    workspace = fixture.sandbox(seed=4, cancel_ratio=0.04, speed=80.0, clock=clock)
     kinds = ("flow_run", "job_group", "plan_run")
-    async with stage.started(workspace) as url:
-        settings = stage.configuration(tmp_path, stage.workspace_configuration(workspace, url))
-        async with stage.daemon(settings, clock=clock) as face:
+    async with fixture.started(workspace) as url:
+        settings = fixture.configuration(tmp_path, fixture.workspace_configuration(workspace, url))
+        async with fixture.daemon(settings, clock=clock) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             workspace.open_for_work()
-            await stage.until_ended(workspace, kinds, at_least=15)
-            await stage.until_quiet(workspace)
+            await fixture.until_ended(workspace, kinds, at_least=15)
+            await fixture.until_quiet(workspace)
             happened = counted(ends_in(workspace.ledger, kinds))
 
             async def knows_all() -> bool:

@@ -14,7 +14,7 @@ from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, TrafficSettings
 from monitor.workspace.settings import WorkspaceSettings
 from tests.app.eventually import eventually
-from tests.app.stage import configuration, daemon, started, workspace_configuration
+from tests.app.fixture import configuration, daemon, started, workspace_configuration
 from tests.paced_clock import PacedClock, PaceFile
 from tests.servers import free_port
 

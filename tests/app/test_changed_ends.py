@@ -8,7 +8,7 @@ from pathlib import Path
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.world.records.runs import JobGroup, NativeStatus
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
@@ -35,14 +35,14 @@ async def firing(face: Face) -> int:
 
 async def test_every_face_shows_the_last_word(tmp_path: Path) -> None:
     """Events, alerts, counters, gauges, retained state and API follow each change, both ways."""
-    sandbox = stage.sandbox()
+    sandbox = fixture.sandbox()
     async with (
-        stage.started(sandbox) as url,
+        fixture.started(sandbox) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
-        stage.daemon(
-            stage.configuration(
-                tmp_path, stage.workspace_configuration(sandbox, url), broker_url=broker.url
+        fixture.daemon(
+            fixture.configuration(
+                tmp_path, fixture.workspace_configuration(sandbox, url), broker_url=broker.url
             )
         ) as face,
     ):
@@ -63,9 +63,9 @@ async def test_every_face_shows_the_last_word(tmp_path: Path) -> None:
             newest = [last for last in subscriber.values(topic, "last_run") if last][-1:]
             return newest[0]["status"] if newest and newest[0]["id"] == run[1] else None
 
-        async def are_shown(story: Sequence[str], alerts: int) -> None:
-            end, ends = story[-1], {"from": story[-3], "to": story[-1]}
-            await eventually(lambda: words() == story, why=lambda: str(words()))
+        async def are_shown(history: Sequence[str], alerts: int) -> None:
+            end, ends = history[-1], {"from": history[-3], "to": history[-1]}
+            await eventually(lambda: words() == history, why=lambda: str(words()))
             await eventually(lambda: has_alerts(alerts), why=f"not {alerts} alerts")
             await eventually(lambda: last_run() == end, why=lambda: str(last_run()))
             await eventually(
@@ -74,14 +74,14 @@ async def test_every_face_shows_the_last_word(tmp_path: Path) -> None:
             assert await face.total("dataprep_consecutive_failures", kind="job_group") == alerts
             shown = await face.json(path)
             assert shown["run"]["status"] == end
-            corrections = ["corrected"] * story.count("corrected")
-            states = [word for word in story if word != "corrected"]
+            corrections = ["corrected"] * history.count("corrected")
+            states = [word for word in history if word != "corrected"]
             assert [row["state"] for row in shown["transitions"]] == [*states, *corrections]
 
-        story = ["queued", "started", "succeeded"]
-        await eventually(lambda: words() == story, why=lambda: str(words()))
+        history = ["queued", "started", "succeeded"]
+        await eventually(lambda: words() == history, why=lambda: str(words()))
         change(sandbox, group, NativeStatus.FAILED)
-        await are_shown([*story, "corrected", "failed"], 1)
+        await are_shown([*history, "corrected", "failed"], 1)
         change(sandbox, group, NativeStatus.COMPLETE)
-        await are_shown([*story, "corrected", "failed", "corrected", "succeeded"], 0)
+        await are_shown([*history, "corrected", "failed", "corrected", "succeeded"], 0)
         assert await face.ends() == {("job_group", "succeeded"): 2, ("job_group", "failed"): 1}

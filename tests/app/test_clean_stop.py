@@ -8,7 +8,7 @@ import pytest
 
 from monitor.bus.contract import WAITING_CONSUMERS, EventBus
 from monitor.bus.settings import StorageSettings
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually
 from tests.app.hosted_shards import running_shard
 from tests.bus import examples
@@ -40,7 +40,7 @@ async def test_a_shard_that_ends_in_order_has_read_its_log(
 
     Also where it is asked again: for another daemon, and then because this one drains.
     """
-    settings = stage.configuration(tmp_path, stage.unreachable("marketing"))
+    settings = fixture.configuration(tmp_path, fixture.unreachable("marketing"))
     # A clock that stands still: nobody reads again because time passes.
     async with running_shard(storage, settings, clock=ManualClock()) as running:
         shard = running.shard

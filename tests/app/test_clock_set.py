@@ -12,7 +12,7 @@ import pytest
 from monitor.sandbox.running.engine import Outcome
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings
-from tests.app import stage
+from tests.app import fixture
 from tests.app.active_run import KNOWN, shown_of, start_run
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
@@ -56,12 +56,12 @@ async def test_a_set_clock_hides_and_delays_nothing(tmp_path: Path, seconds: flo
     ours = SetClock(clock)
     workspace = Sandbox(SandboxSettings(traffic=None, schedules_fire=False), clock)
     async with (
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
-        stage.daemon(
-            stage.configuration(
-                tmp_path, stage.workspace_configuration(workspace, url), broker_url=broker.url
+        fixture.daemon(
+            fixture.configuration(
+                tmp_path, fixture.workspace_configuration(workspace, url), broker_url=broker.url
             ),
             clock=ours,
         ) as face,

@@ -16,7 +16,7 @@ from monitor.bus.settings import StorageSettings
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.alerts import Silence
 from monitor.model.clock import SystemClock
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 
 SILENCE = {
@@ -42,17 +42,17 @@ async def test_a_shard_learns_of_silences_that_were_made_without_it(
 ) -> None:
     """They name no workspace: also one that is new, or followed again, has what people said."""
     storage = StorageSettings(url=empty_database, daemon="north")
-    acme, back, new = (stage.unreachable(name) for name in ("acme", "back", "new"))
+    acme, back, new = (fixture.unreachable(name) for name in ("acme", "back", "new"))
 
     def settings(*workspaces: WorkspaceConfiguration) -> Configuration:
-        made = stage.configuration(tmp_path, *workspaces)
+        made = fixture.configuration(tmp_path, *workspaces)
         return msgspec.structs.replace(made, storage=storage)
 
-    async with stage.daemon(settings(acme, back)) as face:
+    async with fixture.daemon(settings(acme, back)) as face:
         former = await said(face)
-    async with stage.daemon(settings(acme)) as face:
+    async with fixture.daemon(settings(acme)) as face:
         present = await said(face, ended=former)
-    async with stage.daemon(settings(acme, back, new)):
+    async with fixture.daemon(settings(acme, back, new)):
         pass
     store = await open_store(storage, clock=SystemClock(), registry=CollectorRegistry())
     assert store.elsewhere is not None

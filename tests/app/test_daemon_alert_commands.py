@@ -13,7 +13,7 @@ from typing import Any
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.world.records.objects import Recipe
-from tests.app import stage
+from tests.app import fixture
 from tests.app.alert_messages import alerts_by_key
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
@@ -66,9 +66,9 @@ class AlertCommands:
 
 @contextlib.asynccontextmanager
 async def alert_commands(folder: Path) -> AsyncIterator[AlertCommands]:
-    workspace = stage.sandbox(cancel_ratio=0.0)
+    workspace = fixture.sandbox(cancel_ratio=0.0)
     async with (
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         keeping_broker(folder) as broker,
         Subscriber(broker.port) as subscriber,
     ):
@@ -82,69 +82,69 @@ async def alert_commands(folder: Path) -> AsyncIterator[AlertCommands]:
 
 async def test_each_run_is_explained_by_its_own_reason(tmp_path: Path) -> None:
     """Fired, deduplicated, silenced, successful: each run has its own reason."""
-    async with alert_commands(tmp_path) as scene:
-        loud, quiet = scene.recipes()[:2]
+    async with alert_commands(tmp_path) as scenario:
+        loud, quiet = scenario.recipes()[:2]
         name = next(
-            flow.name for flow in scene.workspace.world.flows.live() if flow.id == quiet.flow_id
+            flow.name for flow in scenario.workspace.world.flows.live() if flow.id == quiet.flow_id
         )
         begun = datetime.now(UTC) - timedelta(minutes=1)
-        added = await scene.type(
+        added = await scenario.type(
             *("silence", "add", f"pipeline_id={quiet.flow_id}", "workspace=acme"),
             *("--for", "2h", "--comment", "planned reload", "--author", "ann"),
         )
         assert added.code == 0, added.err
-        first = scene.run(loud, Outcome.FAILED)
-        await eventually(lambda: scene.words() == [["fired"]], why=scene.words)
-        again, hidden = scene.run(loud, Outcome.FAILED), scene.run(quiet, Outcome.FAILED)
-        good = scene.run(scene.recipes()[2], Outcome.COMPLETE)
-        await eventually(lambda: scene.have_ended(again, hidden, good), why="not ended")
-        await eventually(lambda: scene.words() == [["fired"], ["silenced"]], why=scene.words)
+        first = scenario.run(loud, Outcome.FAILED)
+        await eventually(lambda: scenario.words() == [["fired"]], why=scenario.words)
+        again, hidden = scenario.run(loud, Outcome.FAILED), scenario.run(quiet, Outcome.FAILED)
+        good = scenario.run(scenario.recipes()[2], Outcome.COMPLETE)
+        await eventually(lambda: scenario.have_ended(again, hidden, good), why="not ended")
+        await eventually(lambda: scenario.words() == [["fired"], ["silenced"]], why=scenario.words)
 
         by = f"acme:job_group:{first}: reported by alert run_failed ("
-        reason, why = await scene.answer(first)
+        reason, why = await scenario.answer(first)
         assert (reason, by in why, why.endswith(": notified through mqtt")) == (None, True, True)
-        reason, why = await scene.answer(again)
+        reason, why = await scenario.answer(again)
         assert (reason, "more evidence of it (2 in all)" in why) == ("deduplicated", True)
-        reason, why = await scene.answer(hidden)
+        reason, why = await scenario.answer(hidden)
         assert reason == "silenced"
         assert "by ann until" in why
         assert "planned reload" in why
-        assert (await scene.answer(good))[0] == "condition not met"
+        assert (await scenario.answer(good))[0] == "condition not met"
 
-        listed = await scene.json("alerts", "--state", "firing")
+        listed = await scenario.json("alerts", "--state", "firing")
         assert {alert["rule"] for alert in listed} == {"run_failed"}
         (silent,) = [alert for alert in listed if alert["muted_by"]]
         assert silent["pipeline"] == name
-        of_flow = await scene.json("explain", "flow", str(quiet.flow_id))
+        of_flow = await scenario.json("explain", "flow", str(quiet.flow_id))
         assert of_flow["reason"] == "silenced"
-        of_alert = await scene.json("explain", silent["fingerprint"])
+        of_alert = await scenario.json("explain", silent["fingerprint"])
         assert of_alert["reason"] == "silenced"
 
-        (silence,) = await scene.json("silence", "list")
-        assert (await scene.type("silence", "expire", silence["id"])).code == 0
+        (silence,) = await scenario.json("silence", "list")
+        assert (await scenario.type("silence", "expire", silence["id"])).code == 0
         words = [["fired"], ["silenced", "fired"]]
-        await eventually(lambda: scene.words() == words, why=scene.words)
-        lines = (await scene.type("events", "--since", "1h")).out.splitlines()
+        await eventually(lambda: scenario.words() == words, why=scenario.words)
+        lines = (await scenario.type("events", "--since", "1h")).out.splitlines()
         (line,) = [line for line in lines if " alert.silenced " in line]
         alert = f"{silent['fingerprint']}  {name}  run_failed: Run "
         assert f" alert.silenced     acme  {alert}" in line
-        await _backtest_and_replay(scene, begun)
+        await _backtest_and_replay(scenario, begun)
 
 
-async def _backtest_and_replay(scene: AlertCommands, begun: datetime) -> None:
+async def _backtest_and_replay(scenario: AlertCommands, begun: datetime) -> None:
     """A backtest agrees with the rules that fired, and a replay reaches the broker again."""
-    rows = await scene.json("alerts", "backtest", "--since", begun.isoformat())
+    rows = await scenario.json("alerts", "backtest", "--since", begun.isoformat())
     (failed,) = [row for row in rows if row["rule"] == "run_failed"]
     assert (failed["would_fire"], failed["did_fire"]) == (2, 2)
     assert (failed["only_new"], failed["only_old"]) == ([], [])
 
-    before = len(scene.subscriber.messages)
-    done = await scene.json("replay", "--since", begun.isoformat(), "--to", "mqtt")
+    before = len(scenario.subscriber.messages)
+    done = await scenario.json("replay", "--since", begun.isoformat(), "--to", "mqtt")
     (replayed,) = done
     assert (replayed["output"], replayed["refused"]) == ("mqtt", 0)
     assert replayed["sent"] > 0
     await eventually(
-        lambda: len(scene.subscriber.messages) >= before + replayed["sent"],
+        lambda: len(scenario.subscriber.messages) >= before + replayed["sent"],
         why="not published again",
     )
-    assert scene.words() == [["fired"], ["silenced", "fired"]]
+    assert scenario.words() == [["fired"], ["silenced", "fired"]]

@@ -16,7 +16,7 @@ import pytest
 
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually
 from tests.app.processes import (
     DaemonProcess,
@@ -67,8 +67,8 @@ class Steered:
 
 @contextlib.asynccontextmanager
 async def a_steered_daemon(folder: Path) -> AsyncIterator[Steered]:
-    workspace = stage.sandbox()
-    async with stage.started(workspace) as url:
+    workspace = fixture.sandbox()
+    async with fixture.started(workspace) as url:
         settings = Settings(folder, Watched("acme", url, workspace.token), with_callbacks=True)
         async with daemon_process(settings) as daemon:
             await eventually(lambda: daemon.face.is_following("acme"), why="not followed")

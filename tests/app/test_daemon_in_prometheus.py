@@ -9,7 +9,7 @@ from typing import Any
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.world.records.objects import Recipe
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually
 from tests.app.scraping import Prometheus, prometheus
 from tests.deploy.prometheus_files import PROMETHEUS, RULES, rules
@@ -119,19 +119,19 @@ async def own_alerts(scraper: Prometheus) -> dict[str, str]:
 
 async def test_a_failed_run_is_reported_once_and_its_end_once(tmp_path: Path) -> None:
     """From the workspace to the pager: a failure is reported, then that it is over, and no more."""
-    workspace = stage.sandbox(cancel_ratio=0.0)
+    workspace = fixture.sandbox(cancel_ratio=0.0)
     recipe = next(
         recipe for recipe in workspace.world.recipes.live() if workspace.world.outputs_of(recipe.id)
     )
     manager = Alertmanager(tmp_path, notify_url="", group_by="alertname")
     fired = ("DataprepRunFailed", "job_group", "firing")
     resolved = ("DataprepRunFailed", "job_group", "resolved")
-    async with PostReceiver() as receiver, stage.started(workspace) as url:
+    async with PostReceiver() as receiver, fixture.started(workspace) as url:
         manager.configure(prompt_routes(receiver.url))
-        settings = stage.configuration(tmp_path, stage.workspace_configuration(workspace, url))
+        settings = fixture.configuration(tmp_path, fixture.workspace_configuration(workspace, url))
         async with (
             manager,
-            stage.daemon(settings) as face,
+            fixture.daemon(settings) as face,
             prometheus(tmp_path, face.url, more=beside(manager)) as scraper,
         ):
             await eventually(lambda: face.is_following("acme"), why="not followed")

@@ -12,7 +12,7 @@ from monitor.catalogue.operations import Edition
 from monitor.config import Configuration
 from monitor.model.events import WorkspaceEvent
 from monitor.polling.settings import InventorySettings
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually
 from tests.clocks import FastClock
 
@@ -31,7 +31,7 @@ async def workspace_events(folder: Path, clock: FastClock) -> list[WorkspaceEven
 
 async def live(settings: Configuration, clock: FastClock) -> None:
     """Follow the workspace for the time of some polls of each kind."""
-    async with stage.daemon(settings, clock=clock) as face:
+    async with fixture.daemon(settings, clock=clock) as face:
         await eventually(lambda: face.is_following("acme"), why="not followed")
         end = clock.monotonic() + 10
         await eventually(lambda: clock.monotonic() >= end, why="time does not pass")
@@ -43,12 +43,12 @@ async def test_restarts_under_load_emit_nothing_that_did_not_happen(
 ) -> None:
     """Runs come and go, one answer in ten is an error, some operations are withheld for good."""
     clock = FastClock(speed=12.0)
-    workspace = stage.sandbox(Edition.RL, clock=clock)
+    workspace = fixture.sandbox(Edition.RL, clock=clock)
     workspace.world.options.lose.update(dict.fromkeys(WITHHELD, 0.0))
     inventory = InventorySettings(connections=True, interval_seconds=5.0)
-    async with stage.started(workspace) as url:
-        settings = stage.configuration(
-            tmp_path, stage.workspace_configuration(workspace, url, inventory=inventory)
+    async with fixture.started(workspace) as url:
+        settings = fixture.configuration(
+            tmp_path, fixture.workspace_configuration(workspace, url, inventory=inventory)
         )
         workspace.open_for_work()
         for life in range(lives):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from monitor.catalogue.operations import Edition
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, ends_in, keeping_broker
 from tests.app.processes import Settings, Watched, daemon_process
@@ -26,9 +26,9 @@ async def test_nothing_is_lost_or_reported_twice_over_an_end_in_the_middle(
     tmp_path: Path, ending: signal.Signals, protocol: str, code: int, last_words: str
 ) -> None:
     """Two lives report each run once with one content, and go on counting where they stopped."""
-    workspace, kinds = stage.sandbox(), stage.kinds_of(Edition.RL)
+    workspace, kinds = fixture.sandbox(), fixture.kinds_of(Edition.RL)
     async with (
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
         daemon_process(
@@ -51,13 +51,13 @@ async def test_nothing_is_lost_or_reported_twice_over_an_end_in_the_middle(
         counted_before = await daemon.face.ends()
         assert await daemon.end(ending) == code
         ends_before = len(subscriber.received().ends())
-        await stage.until_ended(workspace, kinds, at_least=3)
+        await fixture.until_ended(workspace, kinds, at_least=3)
 
         await daemon.start()
         counted_after = await daemon.face.ends()
         assert counted_before <= counted_after
-        await stage.until_quiet(workspace)
-        await stage.until_agreed(workspace, kinds, subscriber, daemon.face)
+        await fixture.until_quiet(workspace)
+        await fixture.until_agreed(workspace, kinds, subscriber, daemon.face)
 
         received = subscriber.received()
         assert ends_before < len(received.ends())
@@ -67,4 +67,4 @@ async def test_nothing_is_lost_or_reported_twice_over_an_end_in_the_middle(
         assert subscriber.states("bridge/monitor/state") == ["online", last_words, "online"]
         assert await daemon.end() == 0
         assert workspace.token not in daemon.log
-        assert stage.SECRET not in daemon.log
+        assert fixture.SECRET not in daemon.log

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from monitor.catalogue.operations import Edition
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
@@ -45,16 +45,16 @@ async def test_a_restart_repeats_what_was_confirmed_until_it_is_too_old(
 ) -> None:
     """Nothing turns unknown while it is fresh; after ten minutes away nothing is repeated."""
     clock = FastClock()
-    workspace = stage.sandbox(Edition.RL, clock=clock, speed=1.0)
+    workspace = fixture.sandbox(Edition.RL, clock=clock, speed=1.0)
     async with (
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
     ):
-        settings = stage.configuration(
-            tmp_path, stage.workspace_configuration(workspace, url), broker_url=broker.url
+        settings = fixture.configuration(
+            tmp_path, fixture.workspace_configuration(workspace, url), broker_url=broker.url
         )
-        async with stage.daemon(settings, clock=clock) as face:
+        async with fixture.daemon(settings, clock=clock) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             workspace.open_for_work()
             await eventually(
@@ -66,7 +66,7 @@ async def test_a_restart_repeats_what_was_confirmed_until_it_is_too_old(
             clock.set_wall(clock.now() + timedelta(seconds=away_seconds))
         first = len(subscriber.messages)
         workspace.world.options.latency = 15.0  # each request of the start
-        async with stage.daemon(settings, clock=clock) as face:
+        async with fixture.daemon(settings, clock=clock) as face:
             await eventually(
                 lambda: len(pipelines(subscriber, after=first)) >= 2, why="nothing published"
             )

@@ -5,25 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 from monitor.catalogue.operations import Edition
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually
 from tests.app.scraping import prometheus
 
 
 async def test_prometheus_scrapes_runs_and_their_exemplars(tmp_path: Path) -> None:
     """The target is up, the runs are counted there as here, and exemplars carry run ids."""
-    workspace, kinds = stage.sandbox(), stage.kinds_of(Edition.RL)
+    workspace, kinds = fixture.sandbox(), fixture.kinds_of(Edition.RL)
     async with (
-        stage.started(workspace) as url,
-        stage.daemon(
-            stage.configuration(tmp_path, stage.workspace_configuration(workspace, url))
+        fixture.started(workspace) as url,
+        fixture.daemon(
+            fixture.configuration(tmp_path, fixture.workspace_configuration(workspace, url))
         ) as face,
         prometheus(tmp_path, face.url) as scraper,
     ):
         await eventually(lambda: face.is_following("acme"), why="not followed")
         workspace.open_for_work()
-        await stage.until_ended(workspace, kinds, at_least=1)
-        await stage.until_quiet(workspace)
+        await fixture.until_ended(workspace, kinds, at_least=1)
+        await fixture.until_quiet(workspace)
         happened = {
             kind: str(sum(results.values())) for kind, results in workspace.ledger.results().items()
         }

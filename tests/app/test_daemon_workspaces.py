@@ -6,30 +6,30 @@ import signal
 from pathlib import Path
 
 from monitor.catalogue.operations import Edition
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.app.processes import Settings, Watched, daemon_process
 from tests.clocks import FastClock
 from tests.servers import free_port
 
-KINDS = stage.kinds_of(Edition.RL)
+KINDS = fixture.kinds_of(Edition.RL)
 
 
 async def test_a_workspace_that_is_down_holds_up_no_other(tmp_path: Path) -> None:
     """One is followed at once; the other is named as down, and followed once it is there."""
     clock, later_port = FastClock(), free_port()
-    here = stage.sandbox(seed=1, clock=clock)
-    there = stage.sandbox(Edition.PL, seed=2, clock=clock)
+    here = fixture.sandbox(seed=1, clock=clock)
+    there = fixture.sandbox(Edition.PL, seed=2, clock=clock)
     async with (
-        stage.started(here) as url,
+        fixture.started(here) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
-        stage.daemon(
-            stage.configuration(
+        fixture.daemon(
+            fixture.configuration(
                 tmp_path,
-                stage.workspace_configuration(here, url, name="here"),
-                stage.workspace_configuration(
+                fixture.workspace_configuration(here, url, name="here"),
+                fixture.workspace_configuration(
                     there, f"http://127.0.0.1:{later_port}", name="there"
                 ),
                 broker_url=broker.url,
@@ -39,9 +39,9 @@ async def test_a_workspace_that_is_down_holds_up_no_other(tmp_path: Path) -> Non
     ):
         await eventually(lambda: face.is_following("here"), why="not followed")
         here.open_for_work()
-        await stage.until_ended(here, KINDS, at_least=1)
-        await stage.until_quiet(here)
-        await stage.until_agreed(here, KINDS, subscriber, face)
+        await fixture.until_ended(here, KINDS, at_least=1)
+        await fixture.until_quiet(here)
+        await fixture.until_agreed(here, KINDS, subscriber, face)
         up = "dataprep_workspace_up"
         assert await face.metric(up, workspace="here") == 1
         await eventually(lambda: face.shows(up, 0, workspace="there"), why="not shown as down")
@@ -51,22 +51,22 @@ async def test_a_workspace_that_is_down_holds_up_no_other(tmp_path: Path) -> Non
         assert "here" not in readiness.checks["polls"]["detail"].replace("there", "")
         assert subscriber.states("there/state")[-1] == "unreachable"
 
-        async with stage.started(there, port=later_port):
+        async with fixture.started(there, port=later_port):
             await eventually(lambda: face.is_following("there"), why="not followed")
             assert await face.metric(up, workspace="there") == 1
             there.open_for_work()
-            await stage.until_ended(there, KINDS, at_least=1)
+            await fixture.until_ended(there, KINDS, at_least=1)
             await eventually(lambda: face.has_counted("there"), why="nothing was counted")
             assert (await face.readiness()).status == 200
 
 
 async def test_a_reload_accepts_a_good_file_and_refuses_a_bad_one(tmp_path: Path) -> None:
     """SIGHUP: a bad file is reported and changes nothing; a good one adds a workspace."""
-    one, two = stage.sandbox(seed=1), stage.sandbox(seed=2)
+    one, two = fixture.sandbox(seed=1), fixture.sandbox(seed=2)
     successful = "dataprep_monitor_config_last_reload_successful"
     async with (
-        stage.started(one) as first_url,
-        stage.started(two) as second_url,
+        fixture.started(one) as first_url,
+        fixture.started(two) as second_url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
     ):
@@ -82,7 +82,7 @@ async def test_a_reload_accepts_a_good_file_and_refuses_a_bad_one(tmp_path: Path
             await eventually(lambda: face.shows(successful, 0), why="the bad file was accepted")
             assert "configuration refused" in daemon.log
             one.open_for_work()
-            await stage.until_ended(one, KINDS, at_least=1)
+            await fixture.until_ended(one, KINDS, at_least=1)
             await eventually(lambda: face.has_counted("one"), why="no longer followed")
 
             settings.write(first, second)
@@ -90,7 +90,7 @@ async def test_a_reload_accepts_a_good_file_and_refuses_a_bad_one(tmp_path: Path
             await eventually(lambda: face.is_following("one", "two"), why="not followed")
             assert await face.metric(successful) == 1
             two.open_for_work()
-            await stage.until_ended(two, KINDS, at_least=1)
+            await fixture.until_ended(two, KINDS, at_least=1)
             await eventually(lambda: face.has_counted("two"), why="nothing was counted")
 
             settings.write(second)

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.app import stage
+from tests.app import fixture
 from tests.app.processes import Settings, Watched, daemon_process
 
 
@@ -16,10 +16,10 @@ async def test_one_setting_turns_uvloop_off(
     tmp_path: Path, setting: dict[str, str], loop: str
 ) -> None:
     """The daemon runs on uvloop, and on Python's own loop where `process.uvloop` is false."""
-    workspace = stage.sandbox()
+    workspace = fixture.sandbox()
     environment = {f"DATAPREP_MONITOR__PROCESS__{key}": value for key, value in setting.items()}
     async with (
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         daemon_process(
             Settings(tmp_path, Watched("acme", url, workspace.token)), environment=environment
         ) as daemon,

@@ -10,7 +10,7 @@ from monitor.model.alerts import AlertingSnapshot, StartAfterGrace
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from monitor.outputs.mqtt.states import next_start
 from monitor.tracking.live_state import LiveState
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.app.test_learned_limits import EXPECTED, values
@@ -54,14 +54,14 @@ def test_a_start_is_never_further_back_than_its_grace() -> None:
 
 async def test_broker_page_and_metrics_show_the_same_start(tmp_path: Path) -> None:
     """The retained state of a scheduled flow names the start that page and metrics name."""
-    workspace = stage.sandbox()
+    workspace = fixture.sandbox()
     async with (
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
-        stage.daemon(
-            stage.configuration(
-                tmp_path, stage.workspace_configuration(workspace, url), broker_url=broker.url
+        fixture.daemon(
+            fixture.configuration(
+                tmp_path, fixture.workspace_configuration(workspace, url), broker_url=broker.url
             )
         ) as face,
     ):

@@ -18,7 +18,7 @@ from monitor.listening.file_descriptors import raise_descriptor_limit
 from monitor.listening.settings import ConnectionLimits
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.web.settings import ServerSettings
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
@@ -57,15 +57,15 @@ async def seconds_of(face: Face, path: str) -> float:
 @pytest.mark.parametrize("flooded_listener", ["server", "callbacks"])
 async def test_a_flood_stops_one_listener_at_most(tmp_path: Path, flooded_listener: str) -> None:
     """With every place of one listener taken, runs are still read, published and called back."""
-    workspace, server_port, callbacks_port = stage.sandbox(), free_port(), free_port()
+    workspace, server_port, callbacks_port = fixture.sandbox(), free_port(), free_port()
     async with (
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
     ):
-        settings = stage.configuration(
+        settings = fixture.configuration(
             tmp_path,
-            stage.workspace_configuration(workspace, url, callbacks_port=callbacks_port),
+            fixture.workspace_configuration(workspace, url, callbacks_port=callbacks_port),
             broker_url=broker.url,
         )
         settings = msgspec.structs.replace(
@@ -73,7 +73,7 @@ async def test_a_flood_stops_one_listener_at_most(tmp_path: Path, flooded_listen
             server=ServerSettings(listen=f"127.0.0.1:{server_port}", connections=LIMITS),
             callbacks=ListenerSettings(listen=f"127.0.0.1:{callbacks_port}", connections=LIMITS),
         )
-        async with stage.daemon(settings) as face:
+        async with fixture.daemon(settings) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             is_server = flooded_listener == "server"
             flooded_port = server_port if is_server else callbacks_port

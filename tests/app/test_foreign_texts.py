@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from monitor.catalogue.operations import Edition
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually
 
 HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -14,20 +14,20 @@ HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 async def test_names_of_megabytes_cost_kilobytes(tmp_path: Path) -> None:
     """Names of 300,000 characters stay short on every face, distinct, and without controls."""
-    workspace = stage.sandbox(Edition.RL)
+    workspace = fixture.sandbox(Edition.RL)
     flows = list(workspace.world.flows.live())
     for flow in flows:
         flow.name = f"\u202e\x1b[2J\x07{'x' * 300_000}{flow.id}"
     async with (
-        stage.started(workspace) as url,
-        stage.daemon(
-            stage.configuration(tmp_path, stage.workspace_configuration(workspace, url))
+        fixture.started(workspace) as url,
+        fixture.daemon(
+            fixture.configuration(tmp_path, fixture.workspace_configuration(workspace, url))
         ) as face,
     ):
         await eventually(lambda: face.is_following("acme"), why="not followed")
         workspace.open_for_work()
-        await stage.until_ended(workspace, ("job_group",), at_least=3)
-        await stage.until_quiet(workspace)
+        await fixture.until_ended(workspace, ("job_group",), at_least=3)
+        await fixture.until_quiet(workspace)
         labels: set[str] = set()
 
         async def are_named() -> bool:

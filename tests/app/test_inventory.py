@@ -14,7 +14,7 @@ from monitor.config import WorkspaceConfiguration
 from monitor.polling.settings import InventorySettings
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.world.records.objects import Flow, Schedule
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.clocks import FastClock
@@ -25,7 +25,7 @@ SECRET = "qzjx-password-of-the-mail-server"
 
 def quick(workspace: Sandbox, url: str) -> WorkspaceConfiguration:
     """Return settings under which everything is read often."""
-    settings = stage.workspace_configuration(workspace, url, inventory=QUICK)
+    settings = fixture.workspace_configuration(workspace, url, inventory=QUICK)
     poll = msgspec.structs.replace(
         settings.poll, reconcile_seconds=1.0, names_seconds=1.0, schedules_seconds=1.0
     )
@@ -67,10 +67,10 @@ async def test_a_workspace_is_reported_beyond_its_runs(
 ) -> None:
     """Counts, connections, tokens, schedules, settings and quality, as they are and change."""
     clock = FastClock()
-    workspace = stage.sandbox(clock=clock)
+    workspace = fixture.sandbox(clock=clock)
     async with (
-        stage.started(workspace) as url,
-        stage.daemon(stage.configuration(tmp_path, quick(workspace, url)), clock=clock) as face,
+        fixture.started(workspace) as url,
+        fixture.daemon(fixture.configuration(tmp_path, quick(workspace, url)), clock=clock) as face,
     ):
         flows = len(list(workspace.world.shelf(Flow).live()))
         await eventually(
@@ -126,10 +126,10 @@ async def test_a_workspace_is_reported_beyond_its_runs(
 async def test_the_quality_of_outputs_is_shown_after_their_runs(tmp_path: Path) -> None:
     """Of each profiled output the shares of its values make one whole."""
     clock = FastClock()
-    workspace = stage.sandbox(cancel_ratio=0.0, clock=clock)
+    workspace = fixture.sandbox(cancel_ratio=0.0, clock=clock)
     async with (
-        stage.started(workspace) as url,
-        stage.daemon(stage.configuration(tmp_path, quick(workspace, url)), clock=clock) as face,
+        fixture.started(workspace) as url,
+        fixture.daemon(fixture.configuration(tmp_path, quick(workspace, url)), clock=clock) as face,
     ):
         await eventually(lambda: face.is_following("acme"), why="not followed")
         workspace.open_for_work()
@@ -145,10 +145,10 @@ async def test_the_quality_of_outputs_is_shown_after_their_runs(tmp_path: Path) 
 async def test_usage_is_shown_where_the_edition_has_it(tmp_path: Path) -> None:
     """Professional reports its measures; they grow with the runs."""
     clock = FastClock()
-    workspace = stage.sandbox(Edition.PL, clock=clock)
+    workspace = fixture.sandbox(Edition.PL, clock=clock)
     async with (
-        stage.started(workspace) as url,
-        stage.daemon(stage.configuration(tmp_path, quick(workspace, url)), clock=clock) as face,
+        fixture.started(workspace) as url,
+        fixture.daemon(fixture.configuration(tmp_path, quick(workspace, url)), clock=clock) as face,
     ):
         await eventually(lambda: face.is_following("acme"), why="not followed")
         workspace.open_for_work()
@@ -163,10 +163,10 @@ async def test_a_renewed_workspace_is_followed_as_far_as_it_goes(tmp_path: Path)
     What was offered is refused, which is no edition: only the operator knows that it is meant so.
     """
     clock = FastClock()
-    workspace = stage.sandbox(clock=clock)
+    workspace = fixture.sandbox(clock=clock)
     async with (
-        stage.started(workspace) as url,
-        stage.daemon(stage.configuration(tmp_path, quick(workspace, url)), clock=clock) as face,
+        fixture.started(workspace) as url,
+        fixture.daemon(fixture.configuration(tmp_path, quick(workspace, url)), clock=clock) as face,
     ):
         await shown(face, "dataprep_objects", type="flow")
         workspace.world.options.renewal = 0.0

@@ -9,7 +9,7 @@ import msgspec
 from monitor.bus.contract import EventBus
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from monitor.polling.lists.listed_objects import LISTED
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually
 from tests.app.hosted_shards import running_shard
 
@@ -21,7 +21,7 @@ async def is_stored(bus: EventBus, name: str) -> bool:
 
 async def test_pipelines_keep_their_labels_over_a_loss_of_the_shard(tmp_path: Path) -> None:
     """A namesake that never ran, and a name that no run has reported: series go on under both."""
-    workspace = stage.sandbox()
+    workspace = fixture.sandbox()
     lower, higher, renamed = list(workspace.world.flows.live())[:3]
     for flow in (lower, higher):
         workspace.world.update(flow, by=flow.creator_id, name="orders")
@@ -30,11 +30,11 @@ async def test_pipelines_keep_their_labels_over_a_loss_of_the_shard(tmp_path: Pa
         for flow in (lower, higher, renamed)
     ]
     labels = ["orders", f"orders#{higher.id}", "clicks and taps"]
-    async with stage.started(workspace) as url:
-        followed = stage.workspace_configuration(workspace, url)
+    async with fixture.started(workspace) as url:
+        followed = fixture.workspace_configuration(workspace, url)
         poll = msgspec.structs.replace(followed.poll, names_seconds=0.5)
         followed = msgspec.structs.replace(followed, poll=poll)
-        settings = stage.configuration(tmp_path, followed)
+        settings = fixture.configuration(tmp_path, followed)
         async with running_shard(settings.storage, settings) as running:
             view = running.shard.view
             for flow in (higher, renamed):

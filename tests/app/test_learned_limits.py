@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.world.records.objects import Recipe
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.clocks import FastClock
@@ -74,13 +74,13 @@ async def test_what_was_learned_is_shown_and_survives_a_restart(tmp_path: Path) 
     """Ten successes make both limits, schedules make expected starts, and a restart takes none."""
     clock = FastClock()
     began = clock.now().timestamp()
-    workspace = stage.sandbox(cancel_ratio=0.0, clock=clock)
+    workspace = fixture.sandbox(cancel_ratio=0.0, clock=clock)
     recipes = recipes_of_one_flow(workspace)
     assert len(recipes) >= 3
     flow = next(flow for flow in workspace.world.flows.live() if flow.id == recipes[0].flow_id)
-    async with stage.started(workspace) as url:
-        settings = stage.configuration(tmp_path, stage.workspace_configuration(workspace, url))
-        async with stage.daemon(settings, clock=clock) as face:
+    async with fixture.started(workspace) as url:
+        settings = fixture.configuration(tmp_path, fixture.workspace_configuration(workspace, url))
+        async with fixture.daemon(settings, clock=clock) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             run_often(workspace, recipes)
             await until_shown(face, flow.name)
@@ -88,7 +88,7 @@ async def test_what_was_learned_is_shown_and_survives_a_restart(tmp_path: Path) 
             starts = await values(face, EXPECTED)
             assert min(starts.values()) > began
             assert set((await values(face, MISSED)).values()) == {0}
-        async with stage.daemon(settings, clock=clock) as face:
+        async with fixture.daemon(settings, clock=clock) as face:
             await until_shown(face, flow.name)
             assert {name: (await values(face, name))[flow.name] for name in LIMITS} == limits
 
@@ -101,10 +101,10 @@ async def test_what_was_learned_is_shown_and_survives_a_restart(tmp_path: Path) 
 async def test_a_new_daemon_knows_what_was_usual_before_it(tmp_path: Path) -> None:
     """Runs that ended before it followed the workspace make no events, and a limit at once."""
     clock = FastClock()
-    workspace = stage.sandbox(cancel_ratio=0.0, clock=clock)
+    workspace = fixture.sandbox(cancel_ratio=0.0, clock=clock)
     recipes = recipes_of_one_flow(workspace)
     flow = next(flow for flow in workspace.world.flows.live() if flow.id == recipes[0].flow_id)
-    async with stage.started(workspace) as url:
+    async with fixture.started(workspace) as url:
         for recipe in RUNS * recipes:
             order = Order(
                 flow_id=flow.id, outcome=Outcome.COMPLETE, queue_seconds=1, work_seconds=30
@@ -117,8 +117,8 @@ async def test_a_new_daemon_knows_what_was_usual_before_it(tmp_path: Path) -> No
         await eventually(
             lambda: clock.now() >= ended_at + timedelta(seconds=2), why="time stands still"
         )
-        settings = stage.configuration(tmp_path, stage.workspace_configuration(workspace, url))
-        async with stage.daemon(settings, clock=clock) as face:
+        settings = fixture.configuration(tmp_path, fixture.workspace_configuration(workspace, url))
+        async with fixture.daemon(settings, clock=clock) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
 
             async def is_learned() -> bool:

@@ -16,7 +16,7 @@ from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
-from tests.app.stage import daemon, started
+from tests.app.fixture import daemon, started
 from tests.app.test_silent_workspace import firing, following, is_reachable
 from tests.cli.command_process import CommandProcess
 from tests.clocks import FastClock

@@ -7,7 +7,7 @@ from pathlib import Path
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.world.records.runs import JobGroup
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.clocks import FastClock
@@ -31,11 +31,11 @@ async def alert_states(face: Face, rule: str) -> list[str]:
 async def test_a_lost_run_is_an_alert_until_the_next_success(tmp_path: Path) -> None:
     """By the default rules, and explained by the run and by its alert."""
     clock = FastClock(speed=20)
-    workspace = stage.sandbox(cancel_ratio=0.0, clock=clock)
+    workspace = fixture.sandbox(cancel_ratio=0.0, clock=clock)
     async with (
-        stage.started(workspace) as url,
-        stage.daemon(
-            stage.configuration(tmp_path, stage.workspace_configuration(workspace, url)),
+        fixture.started(workspace) as url,
+        fixture.daemon(
+            fixture.configuration(tmp_path, fixture.workspace_configuration(workspace, url)),
             clock=clock,
         ) as face,
     ):

@@ -9,7 +9,7 @@ import aiohttp
 
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.servers import free_port
@@ -32,7 +32,7 @@ async def send_lie(port: int, run_id: str) -> int:
         session.post(
             f"http://127.0.0.1:{port}/hooks/acme",
             json={"job_id": run_id, "status": "Complete"},
-            headers={"X-Monitor-Secret": stage.SECRET},
+            headers={"X-Monitor-Secret": fixture.SECRET},
         ) as answer,
     ):
         return answer.status
@@ -40,15 +40,15 @@ async def send_lie(port: int, run_id: str) -> int:
 
 async def test_a_lie_is_published_as_unconfirmed_and_then_corrected(tmp_path: Path) -> None:
     """Broker, metrics and API show the claimed success, a run that goes on, and its failure."""
-    sandbox, port = stage.sandbox(), free_port()
+    sandbox, port = fixture.sandbox(), free_port()
     async with (
-        stage.started(sandbox) as url,
+        fixture.started(sandbox) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
-        stage.daemon(
-            stage.configuration(
+        fixture.daemon(
+            fixture.configuration(
                 tmp_path,
-                stage.workspace_configuration(sandbox, url, callbacks_port=port),
+                fixture.workspace_configuration(sandbox, url, callbacks_port=port),
                 broker_url=broker.url,
                 callbacks_port=port,
             )
@@ -68,8 +68,8 @@ async def test_a_lie_is_published_as_unconfirmed_and_then_corrected(tmp_path: Pa
         assert (shown["status"], shown["unconfirmed_end"]) == ("running", "succeeded")
         assert await face.total("dataprep_last_run_result", result="succeeded") == 0
 
-        story = ["queued", "started", "succeeded", "corrected", "failed", "detailed"]
-        await eventually(lambda: words() == story, why=lambda: str(words()))
+        history = ["queued", "started", "succeeded", "corrected", "failed", "detailed"]
+        await eventually(lambda: words() == history, why=lambda: str(words()))
         ends = {"from": "succeeded", "to": "failed"}
         await eventually(
             lambda: face.shows("dataprep_runs_corrected_total", 1, **ends), why="not counted"

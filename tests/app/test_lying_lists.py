@@ -8,7 +8,7 @@ from typing import Any
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.world.records.objects import Recipe
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.clocks import FastClock
@@ -55,12 +55,12 @@ async def firing(face: Face) -> set[str]:
 async def test_empty_lists_resolve_nothing_and_hide_nothing_for_good(tmp_path: Path) -> None:
     """Alerts, flows, schedules and active runs outlast them; what ended meanwhile comes after."""
     clock = FastClock()
-    workspace = stage.sandbox(clock=clock)
+    workspace = fixture.sandbox(clock=clock)
     first, second, third = recipes_of_three_flows(workspace)
     async with (
-        stage.started(workspace) as url,
-        stage.daemon(
-            stage.configuration(tmp_path, stage.workspace_configuration(workspace, url)),
+        fixture.started(workspace) as url,
+        fixture.daemon(
+            fixture.configuration(tmp_path, fixture.workspace_configuration(workspace, url)),
             clock=clock,
         ) as face,
     ):

@@ -14,7 +14,7 @@ from monitor.model.secrets import Secret
 from monitor.outputs.webhook.settings import WebhookSettings
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.outputs.receiving import PostReceiver
@@ -35,7 +35,7 @@ def settings_of(
     folder: Path, workspace: Sandbox, url: str, hook: WebhookSettings | None = None
 ) -> Configuration:
     return msgspec.structs.replace(
-        stage.configuration(folder, stage.workspace_configuration(workspace, url)),
+        fixture.configuration(folder, fixture.workspace_configuration(workspace, url)),
         alerting=AlertingSettings(evaluation_interval_seconds=0.5),
         outputs={} if hook is None else {"webhook": hook},
     )
@@ -65,10 +65,10 @@ async def fired(face: Face) -> dict[str, Any]:
 
 async def test_without_an_output_nobody_is_notified_and_all_say_so(tmp_path: Path) -> None:
     """Alert, page, explanation, silences and status line name the cause and the way out."""
-    workspace = stage.sandbox()
-    async with stage.started(workspace) as url:
+    workspace = fixture.sandbox()
+    async with fixture.started(workspace) as url:
         settings = settings_of(tmp_path, workspace, url)
-        async with stage.daemon(settings) as face:
+        async with fixture.daemon(settings) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             end_a_run(workspace, Outcome.FAILED)
             alert = await fired(face)
@@ -98,11 +98,11 @@ async def test_without_an_output_nobody_is_notified_and_all_say_so(tmp_path: Pat
 
 async def test_somebody_is_notified_once_an_output_has_taken_the_alert(tmp_path: Path) -> None:
     """While the receiver refuses nobody was; then it says through which output."""
-    workspace = stage.sandbox()
-    async with PostReceiver() as receiver, stage.started(workspace) as url:
+    workspace = fixture.sandbox()
+    async with PostReceiver() as receiver, fixture.started(workspace) as url:
         settings = settings_of(tmp_path, workspace, url, webhook(receiver))
         receiver.status_for = lambda _: 503
-        async with stage.daemon(settings) as face:
+        async with fixture.daemon(settings) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             end_a_run(workspace, Outcome.FAILED)
             alert = await fired(face)
@@ -124,15 +124,15 @@ async def test_somebody_is_notified_once_an_output_has_taken_the_alert(tmp_path:
 
 async def test_an_output_that_came_later_has_notified_nobody(tmp_path: Path) -> None:
     """An alert that fired before its first output is not said to have gone through that."""
-    workspace = stage.sandbox()
-    async with PostReceiver() as receiver, stage.started(workspace) as url:
-        async with stage.daemon(settings_of(tmp_path, workspace, url)) as face:
+    workspace = fixture.sandbox()
+    async with PostReceiver() as receiver, fixture.started(workspace) as url:
+        async with fixture.daemon(settings_of(tmp_path, workspace, url)) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             end_a_run(workspace, Outcome.FAILED)
             await fired(face)
         settings = settings_of(tmp_path, workspace, url, webhook(receiver))
         for _ in range(2):  # also after a restart
-            async with stage.daemon(settings) as face:
+            async with fixture.daemon(settings) as face:
                 alert = await fired(face)
                 assert alert["notified_at"] is None
                 assert "webhook was added after alert.fired" in alert["unnotified"]
@@ -142,10 +142,10 @@ async def test_an_output_that_came_later_has_notified_nobody(tmp_path: Path) -> 
 
 async def test_an_output_that_takes_no_alerts_notifies_nobody(tmp_path: Path) -> None:
     """A webhook of other events is not taken for one that notifies people."""
-    workspace = stage.sandbox()
-    async with PostReceiver() as receiver, stage.started(workspace) as url:
+    workspace = fixture.sandbox()
+    async with PostReceiver() as receiver, fixture.started(workspace) as url:
         hook = webhook(receiver, "run.*", "alert.resolved")
-        async with stage.daemon(settings_of(tmp_path, workspace, url, hook)) as face:
+        async with fixture.daemon(settings_of(tmp_path, workspace, url, hook)) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             status = await face.json("/api/v1/status")
             assert "nobody is notified: webhook takes no alert that fires" in status["sentence"]

@@ -26,10 +26,10 @@ from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import OAuthSettings, SandboxSettings
 from monitor.sandbox.world.token_pairs import replaced, revoke
 from monitor.workspace.settings import OauthSettings, WorkspaceSettings
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
-from tests.app.oauth_scene import TokenFile
+from tests.app.oauth_scenario import TokenFile
 from tests.postgres_server import PostgresServer
 
 PAGES = ("/", "/metrics", "/api/v1/workspaces/acme", "/api/v1/events", "/api/v1/alerts", "/alerts")
@@ -66,10 +66,10 @@ def settings(folder: Path, sandbox: Sandbox, file: TokenFile) -> Configuration:
             requests_per_minute=60_000,
             retries=0,
         ),
-        poll=stage.POLL,
+        poll=fixture.POLL,
     )
     alerting = AlertingSettings(evaluation_interval_seconds=1.0)
-    return msgspec.structs.replace(stage.configuration(folder, workspace), alerting=alerting)
+    return msgspec.structs.replace(fixture.configuration(folder, workspace), alerting=alerting)
 
 
 def is_of(metric: str, line: str) -> bool:
@@ -101,7 +101,7 @@ async def test_a_daemon_lives_on_refreshed_tokens(
         secrets.add(sandbox.pair.refresh_token)
         pages.extend([await face.text(page) for page in PAGES])
 
-    async with stage.daemon(settings(tmp_path, sandbox, file)) as face:
+    async with fixture.daemon(settings(tmp_path, sandbox, file)) as face:
 
         async def fire(*token_ids: str) -> bool:
             return set(await firing(face)) == set(token_ids)
@@ -155,7 +155,7 @@ async def test_of_two_daemons_the_holder_refreshes(
         storage = StorageSettings(url=empty_database, daemon=name, lease_seconds=3.0)
         made = msgspec.structs.replace(settings(tmp_path / name, sandbox, file), storage=storage)
         living[name] = contextlib.AsyncExitStack()
-        faces[name] = await living[name].enter_async_context(stage.daemon(made))
+        faces[name] = await living[name].enter_async_context(fixture.daemon(made))
 
     async def holders() -> list[str]:
         details = {name: await face.json("/api/v1/workspaces/acme") for name, face in faces.items()}
@@ -197,7 +197,7 @@ async def test_a_database_that_fails_within_a_refresh_costs_no_pair(
         url = server.url(await server.create_database())
         storage = StorageSettings(url=url, daemon="north", lease_seconds=3.0)
         made = msgspec.structs.replace(settings(tmp_path, sandbox, file), storage=storage)
-        async with stage.daemon(made) as face:
+        async with fixture.daemon(made) as face:
 
             async def has_lost_its_shard() -> bool:
                 shown = (await face.json("/api/v1/workspaces"))["data"]
@@ -257,7 +257,7 @@ def test_the_store_is_for_its_owner_alone(tmp_path: Path) -> None:
         modes.update({path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()})
 
     async def run() -> None:
-        async with stage.daemon(stage.configuration(tmp_path, stage.unreachable("acme"))):
+        async with fixture.daemon(fixture.configuration(tmp_path, fixture.unreachable("acme"))):
             await asyncio.to_thread(look)
 
     asyncio.run(run())

@@ -9,28 +9,30 @@ from pathlib import Path
 import pytest
 
 from monitor.model.errors import WorkspaceUnreachableError
-from tests.app.oauth_scene import OauthScene, oauth_scene
+from tests.app.oauth_scenario import OauthScenario, oauth_scenario
 
 
-@pytest.fixture(name="scene")
-async def _scene(tmp_path: Path) -> AsyncIterator[OauthScene]:
-    async with oauth_scene(tmp_path) as scene:
-        yield scene
+@pytest.fixture(name="scenario")
+async def _scenario(tmp_path: Path) -> AsyncIterator[OauthScenario]:
+    async with oauth_scenario(tmp_path) as scenario:
+        yield scenario
 
 
 @pytest.mark.parametrize("days", [0, -3])
-async def test_a_failing_endpoint_is_tried_with_a_capped_wait(scene: OauthScene, days: int) -> None:
+async def test_a_failing_endpoint_is_tried_with_a_capped_wait(
+    scenario: OauthScenario, days: int
+) -> None:
     """The old access token is used to its end; then requests say why there is none.
 
     Whatever our wall clock shows meanwhile: how long it fails is no question of that.
     """
-    async with scene.running() as daemon:
-        scene.sandbox.world.options.token_status_503 = 1.0
+    async with scenario.running() as daemon:
+        scenario.sandbox.world.options.token_status_503 = 1.0
         for number in range(9):
             await daemon.cycle()
             assert await daemon.can_read()
             if number == 7:
-                scene.clock.set_wall(scene.clock.now() + timedelta(days=days))
+                scenario.clock.set_wall(scenario.clock.now() + timedelta(days=days))
         await daemon.cycle()
         assert daemon.trouble is not None
         assert "503" in daemon.trouble.reason
@@ -39,20 +41,20 @@ async def test_a_failing_endpoint_is_tried_with_a_capped_wait(scene: OauthScene,
         with pytest.raises(WorkspaceUnreachableError, match="503"):
             await daemon.can_read()
         assert daemon.count("server_error") <= 6 + 13
-        scene.sandbox.world.options.token_status_503 = 0.0
+        scenario.sandbox.world.options.token_status_503 = 0.0
         await daemon.recovered()
         assert await daemon.can_read()
 
 
-async def test_an_endpoint_that_is_back_is_tried_within_a_minute(scene: OauthScene) -> None:
+async def test_an_endpoint_that_is_back_is_tried_within_a_minute(scenario: OauthScenario) -> None:
     """However long it was away, the waits between two tries have not grown beyond that."""
-    async with scene.running() as daemon:
-        scene.sandbox.world.options.token_status_503 = 1.0
+    async with scenario.running() as daemon:
+        scenario.sandbox.world.options.token_status_503 = 1.0
         for _ in range(120):
             await daemon.cycle()
         with pytest.raises(WorkspaceUnreachableError, match="503"):
             await daemon.can_read()
-        scene.sandbox.world.options.token_status_503 = 0.0
+        scenario.sandbox.world.options.token_status_503 = 0.0
         for _ in range(2):
             await daemon.cycle(30.0)
         assert daemon.trouble is None

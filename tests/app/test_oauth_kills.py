@@ -14,27 +14,27 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.app.oauth_scene import ACCESS_SECONDS, OauthScene, Refresher, Step, oauth_scene
+from tests.app.oauth_scenario import ACCESS_SECONDS, OauthScenario, Refresher, Step, oauth_scenario
 from tests.examples import examples
 
 DUE_SECONDS = ACCESS_SECONDS * 2 / 3
 
 
-@pytest.fixture(name="scene")
-async def _scene(tmp_path: Path) -> AsyncIterator[OauthScene]:
-    async with oauth_scene(tmp_path) as scene:
-        yield scene
+@pytest.fixture(name="scenario")
+async def _scenario(tmp_path: Path) -> AsyncIterator[OauthScenario]:
+    async with oauth_scenario(tmp_path) as scenario:
+        yield scenario
 
 
-async def die(scene: OauthScene, daemon: Refresher, step: Step) -> None:
+async def die(scenario: OauthScenario, daemon: Refresher, step: Step) -> None:
     """Let a daemon die in its next refresh, which is due now."""
     daemon.dies_at = step
     if step is Step.FENCED_BEFORE_SENDING:
-        await scene.clock.advance(DUE_SECONDS + 30)
+        await scenario.clock.advance(DUE_SECONDS + 30)
         await daemon.until(lambda: daemon.count("not_sent") > 0)
         await daemon.stop()
         return
-    await scene.clock.advance(DUE_SECONDS + 30)
+    await scenario.clock.advance(DUE_SECONDS + 30)
     await daemon.died()
 
 
@@ -51,31 +51,31 @@ async def said_to_be_lost(daemon: Refresher) -> bool:
 
 
 @pytest.mark.parametrize("step", Step)
-async def test_a_death_at_each_step(scene: OauthScene, step: Step) -> None:
+async def test_a_death_at_each_step(scenario: OauthScenario, step: Step) -> None:
     """The next daemon goes on, or says what is lost; a new pair in the file ends that."""
-    async with scene.running() as daemon:
+    async with scenario.running() as daemon:
         assert daemon.trouble is None
-    daemon = scene.refresher()
+    daemon = scenario.refresher()
     await daemon.start()
     await daemon.begun()
-    await die(scene, daemon, step)
-    async with scene.running() as daemon:
+    await die(scenario, daemon, step)
+    async with scenario.running() as daemon:
         if step.loses_the_answer:
             assert await said_to_be_lost(daemon)
-            scene.generate_pair()
+            scenario.generate_pair()
         await daemon.cycle()
         assert await daemon.can_read()
         assert daemon.trouble is None
 
 
 @pytest.mark.parametrize("step", [Step.BEFORE_ALL, Step.BEFORE_SENDING, Step.AFTER_STORING])
-async def test_a_death_at_the_first_refresh(scene: OauthScene, step: Step) -> None:
+async def test_a_death_at_the_first_refresh(scenario: OauthScenario, step: Step) -> None:
     """The configured refresh token is not lost either."""
-    daemon = scene.refresher()
+    daemon = scenario.refresher()
     daemon.dies_at = step
     await daemon.start()
     await daemon.died()
-    async with scene.running() as daemon:
+    async with scenario.running() as daemon:
         assert await daemon.can_read()
         assert daemon.trouble is None
 
@@ -100,22 +100,22 @@ def test_never_locked_out_by_ourselves(lives: list[Life]) -> None:
 
     async def live_on() -> None:
         with TemporaryDirectory() as folder:
-            async with oauth_scene(Path(folder)) as scene:
+            async with oauth_scenario(Path(folder)) as scenario:
                 for half_minutes, step in lives:
-                    await one_life(scene, half_minutes, step)
-                await one_life(scene, 20, None)
+                    await one_life(scenario, half_minutes, step)
+                await one_life(scenario, 20, None)
 
     asyncio.run(live_on())
 
 
-async def one_life(scene: OauthScene, half_minutes: int, step: Step | None) -> None:
+async def one_life(scenario: OauthScenario, half_minutes: int, step: Step | None) -> None:
     """Start a daemon on what the former one left, let it live, and let it end in that way."""
-    daemon = scene.refresher()
+    daemon = scenario.refresher()
     await daemon.start()
     await daemon.begun()
-    if scene.has_lost_an_answer:
+    if scenario.has_lost_an_answer:
         assert await said_to_be_lost(daemon)
-        scene.generate_pair()
+        scenario.generate_pair()
         await daemon.cycle()
     for _ in range(half_minutes):
         assert await daemon.can_read()
@@ -125,8 +125,8 @@ async def one_life(scene: OauthScene, half_minutes: int, step: Step | None) -> N
     if step is None:
         await daemon.stop()
     else:
-        await die(scene, daemon, step)
-    scene.has_lost_an_answer = step is not None and step.loses_the_answer
+        await die(scenario, daemon, step)
+    scenario.has_lost_an_answer = step is not None and step.loses_the_answer
 
 
 @FEW
@@ -136,16 +136,18 @@ def test_two_daemons_without_a_common_store(lives: list[Life], turns: list[bool]
 
     async def live_on() -> None:
         with TemporaryDirectory() as folder:
-            async with oauth_scene(Path(folder)) as scene:
+            async with oauth_scenario(Path(folder)) as scenario:
                 for (half_minutes, step), turn in zip(lives, turns, strict=False):
-                    await life_beside(scene, half_minutes, step, "one.db" if turn else "two.db")
+                    await life_beside(scenario, half_minutes, step, "one.db" if turn else "two.db")
 
     asyncio.run(live_on())
 
 
-async def life_beside(scene: OauthScene, half_minutes: int, step: Step | None, path: str) -> None:
+async def life_beside(
+    scenario: OauthScenario, half_minutes: int, step: Step | None, path: str
+) -> None:
     """Live on a store of one's own with the pair of another daemon, which is not running now."""
-    daemon = scene.refresher(path)
+    daemon = scenario.refresher(path)
     await daemon.start()
     await daemon.begun()
     for _ in range(half_minutes):
@@ -155,10 +157,10 @@ async def life_beside(scene: OauthScene, half_minutes: int, step: Step | None, p
     else:
         assert daemon.trouble.reason.startswith("locked out")
         assert "generate a new token pair" in daemon.trouble.advice
-        scene.generate_pair()
+        scenario.generate_pair()
         await daemon.cycle()
         assert await daemon.can_read()
     if step is None:
         await daemon.stop()
     else:
-        await die(scene, daemon, step)
+        await die(scenario, daemon, step)

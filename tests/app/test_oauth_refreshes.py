@@ -16,19 +16,19 @@ from monitor.model.errors import UnauthorizedError
 from monitor.model.secrets import Secret
 from monitor.workspace.access.stored_tokens import TokenMemory
 from tests.app.eventually import pause
-from tests.app.oauth_scene import ACCESS_SECONDS, OauthScene, oauth_scene
+from tests.app.oauth_scenario import ACCESS_SECONDS, OauthScenario, oauth_scenario
 from tests.clocks import ManualClock
 
 
-@pytest.fixture(name="scene")
-async def _scene(tmp_path: Path) -> AsyncIterator[OauthScene]:
-    async with oauth_scene(tmp_path) as scene:
-        yield scene
+@pytest.fixture(name="scenario")
+async def _scenario(tmp_path: Path) -> AsyncIterator[OauthScenario]:
+    async with oauth_scenario(tmp_path) as scenario:
+        yield scenario
 
 
-async def test_tokens_are_refreshed_ahead_of_their_end(scene: OauthScene) -> None:
+async def test_tokens_are_refreshed_ahead_of_their_end(scenario: OauthScenario) -> None:
     """Over an hour every request has a token that is alive, and none is refused."""
-    async with scene.running() as daemon:
+    async with scenario.running() as daemon:
         for _ in range(120):
             assert await daemon.can_read()
             await daemon.cycle()
@@ -39,16 +39,16 @@ async def test_tokens_are_refreshed_ahead_of_their_end(scene: OauthScene) -> Non
 
 
 @pytest.mark.parametrize("hours", [-5, 5])
-async def test_our_wall_clock_is_set(scene: OauthScene, hours: int) -> None:
+async def test_our_wall_clock_is_set(scenario: OauthScenario, hours: int) -> None:
     """Access tokens live for a duration: nothing notices, and what is shown moves along."""
-    daemon = scene.refresher()
+    daemon = scenario.refresher()
     daemon.clock = ManualClock()
     await daemon.start()
     await daemon.begun()
     await daemon.clock.advance(10)  # longer than the least time between two refreshes
     daemon.clock.set_wall(daemon.clock.now() + timedelta(hours=hours))
     for number in range(1, 10):
-        await scene.clock.advance(30)
+        await scenario.clock.advance(30)
         await daemon.cycle()
         assert await daemon.can_read()
         assert daemon.count("refreshed") == (1 if number < 7 else 2)
@@ -63,18 +63,18 @@ async def test_our_wall_clock_is_set(scene: OauthScene, hours: int) -> None:
     daemon.clock.set_wall(daemon.clock.now() - timedelta(hours=hours))
     await daemon.start()
     for _ in range(10):
-        await scene.clock.advance(30)
+        await scenario.clock.advance(30)
         await daemon.cycle()
         assert await daemon.can_read()
     assert daemon.trouble is None
     await daemon.stop()
 
 
-async def test_a_restart_goes_on_with_the_stored_pair(scene: OauthScene) -> None:
+async def test_a_restart_goes_on_with_the_stored_pair(scenario: OauthScenario) -> None:
     """The access token is used to its end, then the stored refresh token, not that of the file."""
-    async with scene.running() as daemon:
+    async with scenario.running() as daemon:
         assert daemon.count("refreshed") == 1
-    async with scene.running() as daemon:
+    async with scenario.running() as daemon:
         assert await daemon.can_read()
         assert daemon.count("refreshed") == 0
         for _ in range(10):
@@ -83,79 +83,81 @@ async def test_a_restart_goes_on_with_the_stored_pair(scene: OauthScene) -> None
         assert daemon.count("refreshed") == 1
 
 
-async def test_a_401_refreshes_once_and_repeats_the_request(scene: OauthScene) -> None:
+async def test_a_401_refreshes_once_and_repeats_the_request(scenario: OauthScenario) -> None:
     """An access token that is revoked early costs one refused request that nobody sees."""
-    async with scene.running() as daemon:
-        scene.revoke_access_tokens()
-        await scene.clock.advance(5)
+    async with scenario.running() as daemon:
+        scenario.revoke_access_tokens()
+        await scenario.clock.advance(5)
         assert await daemon.can_read()
         assert daemon.count("refreshed") == 2
 
 
-async def test_a_workspace_that_refuses_every_token_causes_no_storm(scene: OauthScene) -> None:
+async def test_a_workspace_that_refuses_every_token_causes_no_storm(
+    scenario: OauthScenario,
+) -> None:
     """Only one refresh a minute is made because of 401s."""
-    async with scene.running() as daemon:
+    async with scenario.running() as daemon:
         refused = 0
         for _ in range(20):
-            scene.revoke_access_tokens()
+            scenario.revoke_access_tokens()
             try:
                 await daemon.can_read()
             except UnauthorizedError:
                 refused += 1
-            await scene.clock.advance(6)
+            await scenario.clock.advance(6)
         assert 2 <= daemon.count("refreshed") <= 1 + 2
         assert refused >= 15
 
 
-async def test_a_lost_answer_locks_out_and_is_said(scene: OauthScene) -> None:
+async def test_a_lost_answer_locks_out_and_is_said(scenario: OauthScenario) -> None:
     """The old refresh token is tried again; once it is refused, the reason names the lost one."""
-    async with scene.running() as daemon:
-        scene.sandbox.world.options.token_answer_lost = 1.0
-        await scene.clock.advance(ACCESS_SECONDS * 2 / 3)
+    async with scenario.running() as daemon:
+        scenario.sandbox.world.options.token_answer_lost = 1.0
+        await scenario.clock.advance(ACCESS_SECONDS * 2 / 3)
         await daemon.until(lambda: daemon.trouble is not None)
         assert daemon.count("unanswered") == 1
         assert daemon.trouble is not None
         assert "its answer is lost" in daemon.trouble.reason
         assert await daemon.can_read()  # the old access token lives on
-        scene.sandbox.world.options.token_answer_lost = 0.0
+        scenario.sandbox.world.options.token_answer_lost = 0.0
         await daemon.cycle(10)
         await daemon.until(lambda: daemon.count("refused") == 1)
         await daemon.cycle()
         assert daemon.trouble.reason.startswith("locked out")
         assert "its answer was never stored" in daemon.trouble.reason
         assert "generate a new token pair" in daemon.trouble.advice
-        await scene.clock.advance(ACCESS_SECONDS)
+        await scenario.clock.advance(ACCESS_SECONDS)
         with pytest.raises(UnauthorizedError, match="locked out") as refused:
             await daemon.can_read()
         assert Redactor().text(str(refused.value)) == str(refused.value)  # the log shows all of it
 
 
-async def test_a_refused_token_is_not_sent_again_and_again(scene: OauthScene) -> None:
+async def test_a_refused_token_is_not_sent_again_and_again(scenario: OauthScenario) -> None:
     """Locked out, one refresh an hour is tried, also over restarts; a new token ends it."""
-    scene.revoke_pair()
-    async with scene.running() as daemon:
+    scenario.revoke_pair()
+    async with scenario.running() as daemon:
         for _ in range(60):
             await daemon.cycle()
         assert daemon.count("refused") == 1
-    async with scene.running() as daemon:
+    async with scenario.running() as daemon:
         for _ in range(10):
             await daemon.cycle()
         assert daemon.count("refused") == 0
-        scene.generate_pair()
+        scenario.generate_pair()
         await daemon.cycle()
         await daemon.until(lambda: daemon.trouble is None)
         assert await daemon.can_read()
 
 
-async def test_a_restored_backup_is_said(scene: OauthScene) -> None:
+async def test_a_restored_backup_is_said(scenario: OauthScenario) -> None:
     """An older pair in the store is refused, and the reason names an older copy."""
-    async with scene.running():
+    async with scenario.running():
         pass
-    shutil.copy(scene.folder / "state.db", scene.folder / "backup.db")
-    async with scene.running() as daemon:
+    shutil.copy(scenario.folder / "state.db", scenario.folder / "backup.db")
+    async with scenario.running() as daemon:
         for _ in range(20):
             await daemon.cycle()
-    async with scene.running("backup.db") as daemon:
+    async with scenario.running("backup.db") as daemon:
         await daemon.until(lambda: daemon.trouble is not None)
         assert daemon.trouble is not None
         assert "the store is an older copy" in daemon.trouble.reason
@@ -163,9 +165,9 @@ async def test_a_restored_backup_is_said(scene: OauthScene) -> None:
             await daemon.can_read()
 
 
-async def test_two_daemons_with_one_pair(scene: OauthScene) -> None:
+async def test_two_daemons_with_one_pair(scenario: OauthScenario) -> None:
     """The second one is locked out and says that another program uses the pair."""
-    async with scene.running("one.db") as first, scene.running("two.db") as second:
+    async with scenario.running("one.db") as first, scenario.running("two.db") as second:
         assert second.trouble is not None
         assert "another program or daemon has used it" in second.trouble.reason
         await first.cycle(ACCESS_SECONDS)
@@ -173,11 +175,11 @@ async def test_two_daemons_with_one_pair(scene: OauthScene) -> None:
         assert first.trouble is None
 
 
-async def test_a_new_token_in_the_file_wins(scene: OauthScene) -> None:
+async def test_a_new_token_in_the_file_wins(scenario: OauthScenario) -> None:
     """A person's new pair replaces one that works, within a minute and without SIGHUP."""
-    async with scene.running() as daemon:
+    async with scenario.running() as daemon:
         before = (await daemon.load()).pair
-        scene.generate_pair()
+        scenario.generate_pair()
         await daemon.cycle()
         after = (await daemon.load()).pair
         assert before is not None
@@ -186,26 +188,26 @@ async def test_a_new_token_in_the_file_wins(scene: OauthScene) -> None:
         assert await daemon.can_read()
 
 
-async def test_every_token_is_registered_before_it_is_used(scene: OauthScene) -> None:
+async def test_every_token_is_registered_before_it_is_used(scenario: OauthScenario) -> None:
     """What the log masks grows with each refresh, each start and each new file, and stays few."""
-    daemon, redactor = scene.refresher(), Redactor()
+    daemon, redactor = scenario.refresher(), Redactor()
     daemon.memory = TokenMemory(redactor.register)
     await daemon.start()
     await daemon.begun()
     pair = (await daemon.load()).pair
     assert pair is not None
-    scene.generate_pair()
+    scenario.generate_pair()
     await daemon.cycle()
     for _ in range(40):
         await daemon.cycle(60)
         newest = (await daemon.load()).pair
         assert newest is not None
-        secrets = (newest.access_token, newest.refresh_token, Secret(scene.file.text))
+        secrets = (newest.access_token, newest.refresh_token, Secret(scenario.file.text))
         assert redactor.text(" ".join(secret.reveal() for secret in secrets)) == "*** *** ***"
     first = pair.access_token.reveal()
     assert redactor.text(first) == first  # dead for long
     await daemon.stop()
-    daemon, after = scene.refresher(), Redactor()
+    daemon, after = scenario.refresher(), Redactor()
     daemon.memory = TokenMemory(after.register)
     await daemon.start()
     await daemon.begun()
@@ -214,10 +216,10 @@ async def test_every_token_is_registered_before_it_is_used(scene: OauthScene) ->
     await daemon.stop()
 
 
-async def test_a_wrong_token_in_the_file_costs_nothing(scene: OauthScene) -> None:
+async def test_a_wrong_token_in_the_file_costs_nothing(scenario: OauthScenario) -> None:
     """It is refused and reported, and the pair before it stays in use."""
-    async with scene.running() as daemon:
-        scene.file.text = "mistyped"
+    async with scenario.running() as daemon:
+        scenario.file.text = "mistyped"
         await daemon.cycle()
         await daemon.cycle()
         assert daemon.trouble is not None
@@ -228,20 +230,20 @@ async def test_a_wrong_token_in_the_file_costs_nothing(scene: OauthScene) -> Non
         assert daemon.count("refused") == 1
 
 
-async def test_an_empty_file_keeps_the_former_token(scene: OauthScene) -> None:
+async def test_an_empty_file_keeps_the_former_token(scenario: OauthScenario) -> None:
     """It is logged once, and refreshes go on."""
     with structlog.testing.capture_logs() as logged:
-        async with scene.running() as daemon:
-            scene.file.text = ""
+        async with scenario.running() as daemon:
+            scenario.file.text = ""
             for _ in range(30):
                 await daemon.cycle()
             assert await daemon.can_read()
     assert sum("cannot be read again" in line["event"] for line in logged) == 1
 
 
-async def test_no_text_shows_a_token(scene: OauthScene) -> None:
+async def test_no_text_shows_a_token(scenario: OauthScenario) -> None:
     """Neither the status nor what is stored shows one in its `repr`."""
-    async with scene.running() as daemon:
+    async with scenario.running() as daemon:
         stored = await daemon.load()
         assert stored.pair is not None
         secrets = [stored.pair.refresh_token.reveal(), stored.pair.access_token.reveal()]
@@ -249,55 +251,57 @@ async def test_no_text_shows_a_token(scene: OauthScene) -> None:
         assert not [text for text in texts for secret in secrets if secret in text]
 
 
-async def test_a_stop_waits_for_the_answer(scene: OauthScene) -> None:
+async def test_a_stop_waits_for_the_answer(scenario: OauthScenario) -> None:
     """A reload, a handover or SIGTERM within a refresh stores its answer first, cancelled twice."""
-    assert scene.sandbox.pair is not None
-    daemon = scene.refresher()
+    assert scenario.sandbox.pair is not None
+    daemon = scenario.refresher()
     await daemon.start()
     await daemon.begun()
-    scene.sandbox.world.options.token_answer_latency = 10.0
-    await scene.clock.advance(ACCESS_SECONDS * 2 / 3 + 1)
-    await daemon.until(lambda: scene.sandbox.pair is not None and scene.sandbox.pair.refreshes == 2)
+    scenario.sandbox.world.options.token_answer_latency = 10.0
+    await scenario.clock.advance(ACCESS_SECONDS * 2 / 3 + 1)
+    await daemon.until(
+        lambda: scenario.sandbox.pair is not None and scenario.sandbox.pair.refreshes == 2
+    )
     stopping = asyncio.create_task(daemon.stop())
-    await scene.clock.advance(5)
+    await scenario.clock.advance(5)
     daemon.task.cancel()
-    await scene.clock.advance(1)
+    await scenario.clock.advance(1)
     assert not stopping.done()
-    await scene.clock.advance(10)
+    await scenario.clock.advance(10)
     await stopping
-    async with scene.running() as daemon:
+    async with scenario.running() as daemon:
         assert daemon.trouble is None
         assert daemon.count("refreshed") == 0
         assert await daemon.can_read()
 
 
-async def test_without_the_store_nothing_is_sent(scene: OauthScene) -> None:
+async def test_without_the_store_nothing_is_sent(scenario: OauthScenario) -> None:
     """The old access token goes on, the reason is said, and a store that is back ends it."""
-    async with scene.running() as daemon:
+    async with scenario.running() as daemon:
         daemon.refuses_all = True
         for _ in range(9):
             await daemon.cycle()
             assert await daemon.can_read()
         await daemon.cycle()
-        assert scene.sandbox.pair is not None
-        assert scene.sandbox.pair.refreshes == 1
+        assert scenario.sandbox.pair is not None
+        assert scenario.sandbox.pair.refreshes == 1
         assert daemon.trouble is not None
         assert "disk full" in daemon.trouble.reason
         daemon.refuses_all = False
         await daemon.recovered()
 
 
-async def test_a_pair_is_not_used_before_it_is_stored(scene: OauthScene) -> None:
+async def test_a_pair_is_not_used_before_it_is_stored(scenario: OauthScenario) -> None:
     """While the store refuses it, the old access token is used and storing is tried again."""
-    async with scene.running() as daemon:
-        assert scene.sandbox.pair is not None
+    async with scenario.running() as daemon:
+        assert scenario.sandbox.pair is not None
         before = await daemon.tokens.current()
         daemon.refuses_pairs = True
-        await scene.clock.advance(ACCESS_SECONDS * 2 / 3 + 1)
-        pair = scene.sandbox.pair
+        await scenario.clock.advance(ACCESS_SECONDS * 2 / 3 + 1)
+        pair = scenario.sandbox.pair
         await daemon.until(lambda: pair.refreshes == 2)
         for _ in range(9):
-            await scene.clock.advance(10)
+            await scenario.clock.advance(10)
             await pause(0.01)
             assert await daemon.tokens.current() == before
         await daemon.until(lambda: daemon.trouble is not None)
@@ -310,56 +314,58 @@ async def test_a_pair_is_not_used_before_it_is_stored(scene: OauthScene) -> None
         assert await daemon.can_read()
 
 
-async def test_a_stop_stores_a_pair_that_the_store_refused(scene: OauthScene) -> None:
+async def test_a_stop_stores_a_pair_that_the_store_refused(scenario: OauthScenario) -> None:
     """A daemon that ends tries a few more times, and a store that is back takes the pair."""
-    daemon = scene.refresher()
+    daemon = scenario.refresher()
     await daemon.start()
     await daemon.begun()
     daemon.refuses_pairs = True
-    await scene.clock.advance(ACCESS_SECONDS * 2 / 3 + 1)
-    await daemon.until(lambda: scene.sandbox.pair is not None and scene.sandbox.pair.refreshes == 2)
+    await scenario.clock.advance(ACCESS_SECONDS * 2 / 3 + 1)
+    await daemon.until(
+        lambda: scenario.sandbox.pair is not None and scenario.sandbox.pair.refreshes == 2
+    )
     stopping = asyncio.create_task(daemon.stop())
-    await scene.clock.advance(0.5)
+    await scenario.clock.advance(0.5)
     daemon.refuses_pairs = False
     while not stopping.done():
-        await scene.clock.advance(0.5)
+        await scenario.clock.advance(0.5)
         await pause(0.01)
-    async with scene.running() as daemon:
+    async with scenario.running() as daemon:
         assert daemon.trouble is None
         assert daemon.count("refreshed") == 0
 
 
-async def test_an_endpoint_that_revokes_at_reuse(scene: OauthScene) -> None:
+async def test_an_endpoint_that_revokes_at_reuse(scenario: OauthScenario) -> None:
     """Of two daemons with one pair, the second then costs the first its pair too, which says so."""
-    scene.sandbox.world.options.token_reuse_revokes = True
-    async with scene.running("one.db") as first, scene.running("two.db") as second:
+    scenario.sandbox.world.options.token_reuse_revokes = True
+    async with scenario.running("one.db") as first, scenario.running("two.db") as second:
         assert second.trouble is not None
-        await scene.clock.advance(ACCESS_SECONDS)
+        await scenario.clock.advance(ACCESS_SECONDS)
         await first.until(lambda: first.trouble is not None)
         assert first.trouble is not None
         assert first.trouble.reason.startswith("locked out")
 
 
-async def test_a_store_holds_no_configured_token(scene: OauthScene) -> None:
+async def test_a_store_holds_no_configured_token(scenario: OauthScenario) -> None:
     """Of the token that a person gave there is only a hash, once it has been used."""
-    async with scene.running() as daemon:
-        given = scene.file.text
+    async with scenario.running() as daemon:
+        given = scenario.file.text
         entries = await daemon.bus.state_entries("acme", "oauth")
     assert len(entries) == 1
     assert not [value for value in entries.values() if given.encode() in value]
 
 
-async def test_requests_refused_together_wait_for_one_refresh(scene: OauthScene) -> None:
+async def test_requests_refused_together_wait_for_one_refresh(scenario: OauthScenario) -> None:
     """One refresh is made because of their 401s, and each of them is repeated after it."""
-    async with scene.running() as daemon:
-        await scene.clock.advance(10)
-        pair = scene.sandbox.pair
+    async with scenario.running() as daemon:
+        await scenario.clock.advance(10)
+        pair = scenario.sandbox.pair
         assert pair is not None
-        scene.revoke_access_tokens()
-        scene.sandbox.world.options.token_answer_latency = 10.0
+        scenario.revoke_access_tokens()
+        scenario.sandbox.world.options.token_answer_latency = 10.0
         reads = [asyncio.create_task(daemon.can_read()) for _ in range(3)]
         await daemon.until(lambda: daemon.refused_requests() == 3 and pair.refreshes == 2)
-        scene.sandbox.world.options.token_answer_latency = 0.0
-        await scene.clock.advance(11)
+        scenario.sandbox.world.options.token_answer_latency = 0.0
+        await scenario.clock.advance(11)
         assert await asyncio.gather(*reads, return_exceptions=True) == [True] * 3
         assert daemon.count("refreshed") == 2

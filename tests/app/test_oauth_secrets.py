@@ -24,10 +24,10 @@ from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
 from monitor.workspace.settings import OauthSettings, WorkspaceSettings
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
-from tests.app.oauth_scene import TokenFile
+from tests.app.oauth_scenario import TokenFile
 
 PAGES = ("/", "/metrics", "/workspaces", "/workspaces/acme", "/alerts", "/monitor",
          "/api/v1/workspaces/acme", "/api/v1/events", "/api/v1/alerts")  # fmt: skip
@@ -88,7 +88,9 @@ def settings(folder: Path, url: str, file: TokenFile) -> Configuration:
     workspace = WorkspaceSettings(
         name="acme", url=url, oauth=oauth, requests_per_minute=60_000, retries=0
     )
-    return stage.configuration(folder, WorkspaceConfiguration(workspace=workspace, poll=stage.POLL))
+    return fixture.configuration(
+        folder, WorkspaceConfiguration(workspace=workspace, poll=fixture.POLL)
+    )
 
 
 async def test_new_tokens_are_masked_wherever_they_stand(

@@ -13,14 +13,14 @@ import pytest
 from monitor.bus.postgres.bus import PostgresBus
 from monitor.model.errors import BusLostError
 from tests.app.eventually import pause
-from tests.app.oauth_scene import (
+from tests.app.oauth_scenario import (
     ACCESS_SECONDS,
     NAME,
-    OauthScene,
+    OauthScenario,
     Refresher,
     Step,
     TokenFile,
-    oauth_scene,
+    oauth_scenario,
 )
 from tests.bus.postgres_members import shards
 from tests.bus.postgres_stores import StoreCluster, StoreHost, store_cluster
@@ -32,8 +32,8 @@ DUE_SECONDS = ACCESS_SECONDS * 2 / 3 + 30
 class Cluster:
     """The daemons of a test, each with the part that refreshes once it holds the shard."""
 
-    def __init__(self, scene: OauthScene, stores: StoreCluster) -> None:
-        self.scene = scene
+    def __init__(self, scenario: OauthScenario, stores: StoreCluster) -> None:
+        self.scenario = scenario
         self.stores = stores
         self._living: list[Refresher] = []
 
@@ -45,8 +45,8 @@ class Cluster:
 
     async def refresher(self, host: StoreHost, *, clock: ManualClock | None = None) -> Refresher:
         """Return the part of a daemon that holds the shard, after its first cycle."""
-        refresher = self.scene.refresher()
-        refresher.clock = clock or self.scene.clock
+        refresher = self.scenario.refresher()
+        refresher.clock = clock or self.scenario.clock
         self._living.append(refresher)
         await refresher.start(host.buses[NAME])
         await refresher.begun()
@@ -66,8 +66,8 @@ class Cluster:
 
 @pytest.fixture(name="cluster")
 async def _cluster(tmp_path: Path, empty_database: str) -> AsyncIterator[Cluster]:
-    async with oauth_scene(tmp_path) as scene, store_cluster(empty_database) as stores:
-        cluster = Cluster(scene, stores)
+    async with oauth_scenario(tmp_path) as scenario, store_cluster(empty_database) as stores:
+        cluster = Cluster(scenario, stores)
         try:
             yield cluster
         finally:
@@ -88,15 +88,15 @@ async def test_a_takeover_from_a_holder_that_died_in_a_refresh(
     cluster: Cluster, step: Step
 ) -> None:
     """The new holder goes on with the stored pair, or says that the answer was lost."""
-    scene, former = cluster.scene, await cluster.join("north")
+    scenario, former = cluster.scenario, await cluster.join("north")
     daemon = await cluster.refresher(former)
     daemon.dies_at = step
-    await scene.clock.advance(DUE_SECONDS)
+    await scenario.clock.advance(DUE_SECONDS)
     await daemon.died()
     daemon = await cluster.refresher(await cluster.takeover(former))
     if step.loses_the_answer:
         assert await is_lost(daemon)
-        scene.generate_pair()
+        scenario.generate_pair()
     await daemon.cycle()
     assert await daemon.can_read()
     assert daemon.trouble is None
@@ -107,20 +107,20 @@ async def test_a_takeover_from_a_holder_that_died_in_a_refresh(
 )
 async def test_a_former_holder_that_wakes_refreshes_nothing(cluster: Cluster, step: Step) -> None:
     """Stopped in a refresh and woken after the takeover, it sends and stores nothing any more."""
-    scene, clock = cluster.scene, ManualClock()
-    pair, north = scene.sandbox.pair, await cluster.join("north")
+    scenario, clock = cluster.scenario, ManualClock()
+    pair, north = scenario.sandbox.pair, await cluster.join("north")
     assert pair is not None
     stopped = await cluster.refresher(north, clock=clock)
     stopped.stops_at = step
     await clock.advance(DUE_SECONDS)
     await stopped.has_stopped.wait()
     south = await cluster.takeover(north)
-    await scene.clock.advance(DUE_SECONDS)
+    await scenario.clock.advance(DUE_SECONDS)
     daemon = await cluster.refresher(south)
     if step.loses_the_answer:
         assert await is_lost(daemon)
-        scene.generate_pair()
-        pair = scene.sandbox.pair
+        scenario.generate_pair()
+        pair = scenario.sandbox.pair
         assert pair is not None
         await daemon.cycle()
     handled, stored = pair.refreshes, await daemon.load()
@@ -143,7 +143,7 @@ async def test_a_holder_that_gets_its_shard_again_still_has_the_answer(cluster: 
     host = await cluster.join("north")
     daemon = await cluster.refresher(host)
     daemon.stops_at = Step.BEFORE_STORING
-    await cluster.scene.clock.advance(DUE_SECONDS)
+    await cluster.scenario.clock.advance(DUE_SECONDS)
     await daemon.has_stopped.wait()
     former = host.buses[NAME]
     assert isinstance(former, PostgresBus)
@@ -152,10 +152,10 @@ async def test_a_holder_that_gets_its_shard_again_still_has_the_answer(cluster: 
     daemon.task.cancel()  # as the host of a lost shard does
     daemon.wakes.set()
     while not daemon.task.done():
-        await cluster.scene.clock.advance(1)
+        await cluster.scenario.clock.advance(1)
         await pause(0.01)
     await daemon.close()
-    memory, daemon = daemon.memory, cluster.scene.refresher()
+    memory, daemon = daemon.memory, cluster.scenario.refresher()
     daemon.memory = memory
     await daemon.start(host.buses[NAME])
     await daemon.begun()
@@ -180,13 +180,13 @@ async def test_an_answer_that_another_has_overtaken_is_dropped(cluster: Cluster)
     south = await cluster.takeover(north)
     daemon = await cluster.refresher(south)
     assert await is_lost(daemon)
-    cluster.scene.generate_pair()
+    cluster.scenario.generate_pair()
     await daemon.cycle()
     stored = (await daemon.load()).pair
     stopped.wakes.set()
     await stopped.died()
     await daemon.stop()
-    back = cluster.scene.refresher()
+    back = cluster.scenario.refresher()
     back.memory = stopped.memory
     await back.start(south.buses[NAME])
     await back.begun()
@@ -198,7 +198,7 @@ async def test_an_answer_that_another_has_overtaken_is_dropped(cluster: Cluster)
 
 async def test_a_restored_backup_is_locked_out_and_says_so(cluster: Cluster) -> None:
     """Its pair is older than the last refresh; the reason names the older copy, and what to do."""
-    scene, host = cluster.scene, await cluster.join("north")
+    scenario, host = cluster.scenario, await cluster.join("north")
     query = "SELECT value FROM state_entry WHERE workspace = $1 AND topic = 'oauth'"
     daemon = await cluster.refresher(host)
     backup = await cluster.stores.connection.fetchval(query, NAME)
@@ -208,27 +208,27 @@ async def test_a_restored_backup_is_locked_out_and_says_so(cluster: Cluster) -> 
     await cluster.stores.connection.execute(
         "UPDATE state_entry SET value = $2 WHERE workspace = $1 AND topic = 'oauth'", NAME, backup
     )
-    await scene.clock.advance(DUE_SECONDS)
+    await scenario.clock.advance(DUE_SECONDS)
     daemon = await cluster.refresher(await cluster.takeover(host))
     assert daemon.trouble is not None
     assert daemon.trouble.reason.startswith("locked out")
     assert "the store is an older copy" in daemon.trouble.reason
-    scene.generate_pair()
+    scenario.generate_pair()
     await daemon.cycle()
     assert await daemon.can_read()
 
 
 async def test_a_file_that_was_not_replaced_everywhere_costs_nothing(cluster: Cluster) -> None:
     """A successor whose file has a token that was used before goes on with the stored pair."""
-    scene = cluster.scene
-    older, north = TokenFile(scene.file.text), await cluster.join("north")
+    scenario = cluster.scenario
+    older, north = TokenFile(scenario.file.text), await cluster.join("north")
     daemon = await cluster.refresher(north)
-    scene.generate_pair()
+    scenario.generate_pair()
     await daemon.cycle()
     await daemon.until(lambda: daemon.count("refreshed") == 2)
     await daemon.stop()
     south = await cluster.takeover(north)
-    scene.file = older
+    scenario.file = older
     daemon = await cluster.refresher(south)
     await daemon.cycle(DUE_SECONDS)
     assert daemon.count("refused") == 0

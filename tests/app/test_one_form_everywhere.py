@@ -9,7 +9,7 @@ import aiohttp
 
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
-from tests.app import stage
+from tests.app import fixture
 from tests.app.event_receivers import ALL, Receivers, ServedSchemas, receivers
 from tests.app.eventually import eventually
 from tests.app.test_lying_callbacks import send_lie
@@ -77,7 +77,7 @@ async def succeed_by_callback(
 
 async def test_a_success_seen_by_callback_is_followed_by_its_details(tmp_path: Path) -> None:
     """It goes out at once without an end; its confirmation and details follow, everywhere."""
-    sandbox = stage.sandbox()
+    sandbox = fixture.sandbox()
     async with receivers(tmp_path, sandbox, callbacks_port=free_port()) as received:
         await eventually(lambda: received.face.is_following("acme"), why="not followed")
         run_id = await succeed_by_callback(sandbox, received)
@@ -102,7 +102,7 @@ async def test_a_success_seen_by_callback_is_followed_by_its_details(tmp_path: P
 async def test_details_and_confirmations_can_be_left_out(tmp_path: Path) -> None:
     """Outputs whose selection excludes them send the other events; the API shows all."""
     events = (*ALL, "!run.detailed", "!run.confirmed")
-    sandbox = stage.sandbox()
+    sandbox = fixture.sandbox()
     async with receivers(tmp_path, sandbox, callbacks_port=free_port(), events=events) as received:
         await eventually(lambda: received.face.is_following("acme"), why="not followed")
         await succeed_by_callback(sandbox, received, words=SEEN_BY_CALLBACK[:3])
@@ -113,7 +113,7 @@ async def test_details_and_confirmations_can_be_left_out(tmp_path: Path) -> None
 
 async def test_every_message_is_as_its_schema_says(tmp_path: Path) -> None:
     """Events of runs, alerts and workspaces, and retained documents; an event is one everywhere."""
-    sandbox = stage.sandbox()
+    sandbox = fixture.sandbox()
     async with receivers(tmp_path, sandbox, callbacks_port=free_port()) as received:
         await eventually(lambda: received.face.is_following("acme"), why="not followed")
         failed = start(sandbox, Outcome.FAILED, work_seconds=1)

@@ -9,7 +9,7 @@ import pytest
 
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings
-from tests.app import stage
+from tests.app import fixture
 from tests.app.active_run import KNOWN, UNKNOWN, shown_of, start_run
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
@@ -27,12 +27,12 @@ async def test_what_runs_is_unknown_from_the_first_failed_read_on(
     clock = FastClock()
     workspace = Sandbox(SandboxSettings(traffic=None, schedules_fire=False), clock)
     async with (
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
-        stage.daemon(
-            stage.configuration(
-                tmp_path, stage.workspace_configuration(workspace, url), broker_url=broker.url
+        fixture.daemon(
+            fixture.configuration(
+                tmp_path, fixture.workspace_configuration(workspace, url), broker_url=broker.url
             ),
             clock=clock,
         ) as face,

@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually
 
 
 async def test_the_filter_has_the_owners_of_the_listed_flows(tmp_path: Path) -> None:
     """Lists show ids of people only, so each of their owners is read once, for the name."""
-    workspace = stage.sandbox()
+    workspace = fixture.sandbox()
     creators = {flow.id: flow.creator_id for flow in workspace.world.flows.live()}
     emails = {
         person.email for person in workspace.world.people.live() if person.id in creators.values()
     }
-    async with stage.started(workspace) as url:
-        configuration = stage.workspace_configuration(workspace, url)
-        async with stage.daemon(stage.configuration(tmp_path, configuration)) as face:
+    async with fixture.started(workspace) as url:
+        configuration = fixture.workspace_configuration(workspace, url)
+        async with fixture.daemon(fixture.configuration(tmp_path, configuration)) as face:
             found: dict[str, Any] = {}
 
             async def has_owners() -> bool:

@@ -27,7 +27,7 @@ from monitor.model.secrets import Secret
 from monitor.outputs.webhook.settings import WebhookSettings
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually
 from tests.app.refusing_store import RefusingStore
 
@@ -66,8 +66,8 @@ async def during(
 async def test_every_consumer_has_its_position_before_anything_can_happen(tmp_path: Path) -> None:
     """When the daemon has started, no consumer can begin after an event of this life."""
     at_start: set[str] = set()
-    settings = stage.configuration(
-        tmp_path, stage.unreachable("acme"), broker_url="mqtt://127.0.0.1:9"
+    settings = fixture.configuration(
+        tmp_path, fixture.unreachable("acme"), broker_url="mqtt://127.0.0.1:9"
     )
     stop = asyncio.Event()
 
@@ -84,8 +84,12 @@ async def test_every_consumer_has_its_position_before_anything_can_happen(tmp_pa
 
 async def test_a_reload_adds_and_removes_positions_in_the_log(tmp_path: Path) -> None:
     """A workspace that comes has its consumer at once, one that goes leaves none behind."""
-    settings = stage.configuration(tmp_path, stage.unreachable("here"), stage.unreachable("gone"))
-    expected = stage.configuration(tmp_path, stage.unreachable("here"), stage.unreachable("new"))
+    settings = fixture.configuration(
+        tmp_path, fixture.unreachable("here"), fixture.unreachable("gone")
+    )
+    expected = fixture.configuration(
+        tmp_path, fixture.unreachable("here"), fixture.unreachable("new")
+    )
     observed: list[set[str]] = []
     waiting: list[str] = []
 
@@ -107,7 +111,7 @@ async def test_a_key_that_waits_for_a_restart_is_named_until_it_is_taken_back(
     tmp_path: Path,
 ) -> None:
     """Every reload compares with what the daemon started with, not with the reload before."""
-    settings = stage.configuration(tmp_path, stage.unreachable("here"))
+    settings = fixture.configuration(tmp_path, fixture.unreachable("here"))
     changed = msgspec.structs.replace(
         settings, server=ServerSettings(listen="127.0.0.1:0", allow_anonymous=True)
     )
@@ -123,11 +127,11 @@ async def test_a_key_that_waits_for_a_restart_is_named_until_it_is_taken_back(
 
 async def test_a_reload_that_cannot_be_done_keeps_what_was_followed(tmp_path: Path) -> None:
     """A certificate file that is none is refused before anything is given up."""
-    settings = stage.configuration(tmp_path, stage.unreachable("here"))
+    settings = fixture.configuration(tmp_path, fixture.unreachable("here"))
     junk = tmp_path / "authorities.pem"
     junk.write_text("none")
     tls = msgspec.structs.replace(
-        stage.unreachable("here"),
+        fixture.unreachable("here"),
         workspace=WorkspaceSettings(
             name="here", url="https://127.0.0.1:9", token=Secret("t"), ca_file=str(junk)
         ),
@@ -136,7 +140,7 @@ async def test_a_reload_that_cannot_be_done_keeps_what_was_followed(tmp_path: Pa
 
     async def act(daemon: Daemon, _: Addresses) -> None:
         with pytest.raises(ConfigurationError):
-            await daemon.reload(stage.configuration(tmp_path, tls, stage.unreachable("new")))
+            await daemon.reload(fixture.configuration(tmp_path, tls, fixture.unreachable("new")))
         answers.extend(task.get_name() for task in asyncio.all_tasks())
         answers.extend(workspace.workspace for workspace in daemon.view.workspaces())
 
@@ -167,12 +171,12 @@ async def test_a_reload_is_done_whole_or_not_at_all(tmp_path: Path, *, stays_awa
 
     The same reload again succeeds, and leaves the consumers that it would have left at once.
     """
-    before = stage.configuration(
-        tmp_path, stage.unreachable("kept"), stage.unreachable("gone"), _without("changed")
+    before = fixture.configuration(
+        tmp_path, fixture.unreachable("kept"), fixture.unreachable("gone"), _without("changed")
     )
     names_before, names_after = {"kept", "gone", "changed"}, {"kept", "changed", "new", "newer"}
     after = msgspec.structs.replace(
-        stage.configuration(tmp_path, *map(stage.unreachable, sorted(names_after))),
+        fixture.configuration(tmp_path, *map(fixture.unreachable, sorted(names_after))),
         outputs={
             "webhook": WebhookSettings(url="http://127.0.0.1:9/hook", secret=Secret(WEBHOOK_KEY))
         },
@@ -226,8 +230,8 @@ async def test_a_reload_is_done_whole_or_not_at_all(tmp_path: Path, *, stays_awa
 
 async def test_another_name_of_the_daemon_reaches_what_is_named_by_it(tmp_path: Path) -> None:
     """Webhook tasks carry the name, so each workspace is followed again under the new one."""
-    settings = stage.configuration(
-        tmp_path, stage.unreachable("here"), broker_url="mqtt://127.0.0.1:9"
+    settings = fixture.configuration(
+        tmp_path, fixture.unreachable("here"), broker_url="mqtt://127.0.0.1:9"
     )
     mqtt = msgspec.structs.replace(settings.outputs["mqtt"], instance="other")
     observed: list[bool] = []
@@ -246,7 +250,7 @@ async def test_another_name_of_the_daemon_reaches_what_is_named_by_it(tmp_path: 
 
 async def test_a_reload_is_repeated_until_the_store_answers(tmp_path: Path) -> None:
     """SIGHUP while the store refuses: the former workspace stays, the new one comes by itself."""
-    settings = stage.configuration(tmp_path, stage.unreachable("here"))
+    settings = fixture.configuration(tmp_path, fixture.unreachable("here"))
     path = tmp_path / "monitor.toml"
     (tmp_path / "token").write_text("t")
     path.write_text(
@@ -288,4 +292,4 @@ async def test_a_reload_is_repeated_until_the_store_answers(tmp_path: Path) -> N
 
 def _without(name: str) -> WorkspaceConfiguration:
     """Return a workspace without callbacks, so that it has no consumer of its own."""
-    return msgspec.structs.replace(stage.unreachable(name), callbacks=None)
+    return msgspec.structs.replace(fixture.unreachable(name), callbacks=None)

@@ -29,14 +29,14 @@ from monitor.model.secrets import Secret
 from monitor.outputs.file.settings import FileSettings
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.outputs.webhook.settings import WebhookSettings
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber
 from tests.app.refusing_store import RefusingStore
 from tests.certificates import Certificates
+from tests.outputs.histories import change, run_event
 from tests.outputs.receiving import DEAF, PostReceiver
-from tests.outputs.stories import change, run_event
 from tests.servers import Mosquitto
 
 KEY = Secret(f"whsec_{base64.b64encode(bytes(range(32))).decode()}")
@@ -94,7 +94,7 @@ async def running(settings: Configuration, folder: Path) -> AsyncIterator[Runnin
 
 def configured(folder: Path, broker_url: str | None = None, **outputs: Any) -> Configuration:
     """Return settings without a workspace."""
-    return stage.configuration(folder, broker_url=broker_url, **outputs)
+    return fixture.configuration(folder, broker_url=broker_url, **outputs)
 
 
 def webhook(receiver: PostReceiver, **more: Any) -> WebhookSettings:

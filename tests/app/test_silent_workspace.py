@@ -19,7 +19,7 @@ from monitor.sandbox.settings import SandboxSettings
 from monitor.workspace.settings import WorkspaceSettings
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
-from tests.app.stage import configuration, daemon, started, workspace_configuration
+from tests.app.fixture import configuration, daemon, started, workspace_configuration
 from tests.clocks import FastClock
 from tests.servers import Relay
 

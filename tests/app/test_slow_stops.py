@@ -18,7 +18,7 @@ from monitor.bus.shards import LeaseChange
 from monitor.bus.sqlite.sole_shard import SqliteStore
 from monitor.config import Configuration
 from monitor.model.clock import Clock, SystemClock
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import pause
 from tests.postgres_server import PostgresServer
 from tests.servers import Relay
@@ -87,7 +87,7 @@ class LateGrant(SqliteStore):
 
 async def test_a_shard_that_comes_while_the_daemon_drains_is_given_back(tmp_path: Path) -> None:
     """Its parts never start: nobody would end them, and the daemon would wait for them."""
-    settings = stage.configuration(tmp_path, stage.unreachable("acme"))
+    settings = fixture.configuration(tmp_path, fixture.unreachable("acme"))
     life = Life(settings, open_store=LateGrant.opened)
     await life.until_started()
     assert await life.end() < _STOP_SECONDS
@@ -101,9 +101,9 @@ def url_through(relay: Relay, database: str) -> str:
 
 
 def settings_of(folder: Path, url: str, name: str = "north") -> Configuration:
-    workspaces = [stage.unreachable(f"team{number}") for number in range(6)]
+    workspaces = [fixture.unreachable(f"team{number}") for number in range(6)]
     return msgspec.structs.replace(
-        stage.configuration(folder, *workspaces),
+        fixture.configuration(folder, *workspaces),
         storage=StorageSettings(url=url, daemon=name, lease_seconds=3, commit_timeout_seconds=2),
     )
 

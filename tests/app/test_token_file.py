@@ -44,7 +44,7 @@ class Gate:
 
 
 @dataclass(kw_only=True)
-class FileScene:
+class FileScenario:
     """A client whose token was read by the configuration; ``folder`` holds the file."""
 
     client: WorkspaceClient
@@ -57,10 +57,10 @@ class FileScene:
         await self.client.requester.request("listFlows", priority=Priority.CHANGES)
 
 
-@pytest.fixture(name="scene", params=FORMS)
-async def _scene(
+@pytest.fixture(name="scenario", params=FORMS)
+async def _scenario(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[FileScene]:
+) -> AsyncIterator[FileScenario]:
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
     gate, clock = Gate("first"), ManualClock()
     (tmp_path / "token").write_text("first\n")
@@ -78,7 +78,7 @@ async def _scene(
         running = asyncio.create_task(tokens.run())
         client = WorkspaceClient(settings, clock=clock, registry=CollectorRegistry(), tokens=tokens)
         async with client:
-            yield FileScene(
+            yield FileScenario(
                 client=client, clock=clock, gate=gate, folder=tmp_path, redactor=redactor
             )
         running.cancel()
@@ -107,61 +107,63 @@ def swap_links(folder: Path, text: str) -> None:
 
 @pytest.mark.parametrize("change", [overwrite, rename, swap_links])
 async def test_it_is_read_again_at_a_401(
-    scene: FileScene, change: Callable[[Path, str], None]
+    scenario: FileScenario, change: Callable[[Path, str], None]
 ) -> None:
     """The request that is refused reads the file and is repeated once with the new token."""
     for number in range(3):
-        change(scene.folder, f"number {number}")
-        scene.gate.token = f"number {number}"
-        await scene.read()
-        assert scene.redactor.text(f"a number {number}, first") == "a ***, ***"
-    assert scene.gate.refused == 3
+        change(scenario.folder, f"number {number}")
+        scenario.gate.token = f"number {number}"
+        await scenario.read()
+        assert scenario.redactor.text(f"a number {number}, first") == "a ***, ***"
+    assert scenario.gate.refused == 3
 
 
 @pytest.mark.parametrize("change", [overwrite, rename, swap_links])
 async def test_it_is_read_again_within_a_minute(
-    scene: FileScene, change: Callable[[Path, str], None]
+    scenario: FileScenario, change: Callable[[Path, str], None]
 ) -> None:
     """Also while the former token is still accepted, so that it can be deleted afterwards."""
-    await scene.read()
-    change(scene.folder, "second\n")
-    scene.gate.token = "second"
-    tokens = scene.client.requester._tokens
-    await scene.clock.advance(59)
+    await scenario.read()
+    change(scenario.folder, "second\n")
+    scenario.gate.token = "second"
+    tokens = scenario.client.requester._tokens
+    await scenario.clock.advance(59)
 
     async def is_new() -> bool:
         token = await tokens.current()
         return token is not None and token.reveal() == "second"
 
     await eventually(is_new, why="the file was not read")
-    await scene.read()
-    assert scene.gate.refused == 0
+    await scenario.read()
+    assert scenario.gate.refused == 0
 
 
 @pytest.mark.parametrize("broken", ["", "\n", "two\nlines", "ünlich", None])
-async def test_a_broken_file_keeps_the_former_token(scene: FileScene, broken: str | None) -> None:
+async def test_a_broken_file_keeps_the_former_token(
+    scenario: FileScenario, broken: str | None
+) -> None:
     """It is logged once, and the next good file is taken."""
     if broken is None:
-        (scene.folder / "token").unlink()
+        (scenario.folder / "token").unlink()
     else:
-        (scene.folder / "token").write_text(broken)
+        (scenario.folder / "token").write_text(broken)
     with structlog.testing.capture_logs() as logged:
         for _ in range(5):
-            await scene.clock.advance(30)
-            await scene.read()
-        scene.gate.token = "third"
+            await scenario.clock.advance(30)
+            await scenario.read()
+        scenario.gate.token = "third"
         for _ in range(3):
             with pytest.raises(UnauthorizedError):
-                await scene.read()
-    assert set(scene.gate.seen) == {"first"}
+                await scenario.read()
+    assert set(scenario.gate.seen) == {"first"}
     assert sum("cannot be read again" in line["event"] for line in logged) == 1
-    (scene.folder / "token").write_text("third")
-    await scene.read()
+    (scenario.folder / "token").write_text("third")
+    await scenario.read()
 
 
-async def test_a_token_that_stays_refused_is_sent_once(scene: FileScene) -> None:
+async def test_a_token_that_stays_refused_is_sent_once(scenario: FileScenario) -> None:
     """Without a new token in the file nothing is repeated."""
-    scene.gate.token = "another"
+    scenario.gate.token = "another"
     with pytest.raises(UnauthorizedError):
-        await scene.read()
-    assert scene.gate.seen == ["first"]
+        await scenario.read()
+    assert scenario.gate.seen == ["first"]

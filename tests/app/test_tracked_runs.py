@@ -24,12 +24,12 @@ from monitor.model.runs import RunKey, RunKind, Source
 from monitor.polling.settings import PollSettings
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.app.refusing_store import RefusingStore
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene
+from tests.polling.conftest import NAME, Scenario
 
 
 class Stores:
@@ -73,9 +73,9 @@ async def test_a_request_survives_a_restart_until_the_workspace_answers(tmp_path
 
     In this edition no list shows runs, so nothing but the request leads to them.
     """
-    sandbox, port, stores = stage.sandbox(Edition.LE), free_port(), Stores()
-    settings = stage.configuration(
-        tmp_path, stage.workspace_configuration(sandbox, f"http://127.0.0.1:{port}")
+    sandbox, port, stores = fixture.sandbox(Edition.LE), free_port(), Stores()
+    settings = fixture.configuration(
+        tmp_path, fixture.workspace_configuration(sandbox, f"http://127.0.0.1:{port}")
     )
     run_id = hanging_job_group(sandbox)
 
@@ -83,7 +83,7 @@ async def test_a_request_survives_a_restart_until_the_workspace_answers(tmp_path
         return not await stores.requests()
 
     run_ids = (run_id, "999999", run_id)
-    async with stage.daemon(settings, open_store=stores.open) as face:
+    async with fixture.daemon(settings, open_store=stores.open) as face:
         answers = [
             await face.post("/api/v1/track", kind="job_group", id=run_id_sent)
             for run_id_sent in run_ids
@@ -96,8 +96,8 @@ async def test_a_request_survives_a_restart_until_the_workspace_answers(tmp_path
         assert await stores.requests() == {f"job_group/{run_id}", "job_group/999999"}
 
     async with (
-        stage.started(sandbox, port=port),
-        stage.daemon(settings, open_store=stores.open) as face,
+        fixture.started(sandbox, port=port),
+        fixture.daemon(settings, open_store=stores.open) as face,
     ):
         await eventually(lambda: is_known(face, run_id), why="the run is not followed")
         await eventually(is_empty, why="a request is still kept")
@@ -106,8 +106,8 @@ async def test_a_request_survives_a_restart_until_the_workspace_answers(tmp_path
 async def test_a_request_that_cannot_be_stored_is_not_promised(tmp_path: Path) -> None:
     """While the store refuses, the API answers 503; afterwards it accepts the same request."""
     stores = Stores()
-    settings = stage.configuration(tmp_path, stage.unreachable("acme"))
-    async with stage.daemon(settings, open_store=stores.open) as face:
+    settings = fixture.configuration(tmp_path, fixture.unreachable("acme"))
+    async with fixture.daemon(settings, open_store=stores.open) as face:
         stores.newest.refuse_to_all("commit")
         refused = await face.post("/api/v1/track", kind="job_group", id="7")
         assert (refused["status"], refused["detail"]) == (503, "commit is refused")
@@ -120,8 +120,8 @@ async def test_a_request_that_cannot_be_stored_is_not_promised(tmp_path: Path) -
 async def test_a_request_that_waits_can_be_dropped(tmp_path: Path) -> None:
     """Durably, and only one that waits: what was read is followed to its end."""
     stores = Stores()
-    settings = stage.configuration(tmp_path, stage.unreachable("acme"))
-    async with stage.daemon(settings, open_store=stores.open) as face:
+    settings = fixture.configuration(tmp_path, fixture.unreachable("acme"))
+    async with fixture.daemon(settings, open_store=stores.open) as face:
         for run_id in ("7", "8"):
             await face.post("/api/v1/track", kind="job_group", id=run_id)
         dropped = await face.post("/api/v1/untrack", kind="job_group", id="7")
@@ -133,12 +133,12 @@ async def test_a_request_that_waits_can_be_dropped(tmp_path: Path) -> None:
 
 async def test_a_run_that_was_read_is_not_dropped(tmp_path: Path) -> None:
     """Its end would be missed: the answer says so."""
-    sandbox = stage.sandbox(Edition.LE)
+    sandbox = fixture.sandbox(Edition.LE)
     run_id = hanging_job_group(sandbox)
     async with (
-        stage.started(sandbox) as url,
-        stage.daemon(
-            stage.configuration(tmp_path, stage.workspace_configuration(sandbox, url))
+        fixture.started(sandbox) as url,
+        fixture.daemon(
+            fixture.configuration(tmp_path, fixture.workspace_configuration(sandbox, url))
         ) as face,
     ):
         await eventually(lambda: face.is_following("acme"), why="not followed")
@@ -151,10 +151,10 @@ async def test_a_run_that_was_read_is_not_dropped(tmp_path: Path) -> None:
 
 async def test_a_run_that_the_configuration_names_is_not_dropped(tmp_path: Path) -> None:
     """The next start would ask for it again: the answer says where it is named."""
-    unreachable = stage.unreachable("acme")
+    unreachable = fixture.unreachable("acme")
     poll = msgspec.structs.replace(unreachable.poll, follow=("job_group/7",))
     followed = msgspec.structs.replace(unreachable, poll=poll)
-    async with stage.daemon(stage.configuration(tmp_path, followed)) as face:
+    async with fixture.daemon(fixture.configuration(tmp_path, followed)) as face:
         for _ in range(2):
             refused = await face.post("/api/v1/untrack", kind="job_group", id="7")
             assert (refused["status"], refused["detail"]) == (
@@ -166,23 +166,25 @@ async def test_a_run_that_the_configuration_names_is_not_dropped(tmp_path: Path)
 async def test_a_set_clock_drops_no_request(tmp_path: Path) -> None:
     """A request is given up a week after this life has first asked, whatever our clock shows."""
     clock = ManualClock()
-    scene = Scene(clock=clock, folder=tmp_path, url="http://127.0.0.1:9", settings=PollSettings())
-    await scene.open()
+    scenario = Scenario(
+        clock=clock, folder=tmp_path, url="http://127.0.0.1:9", settings=PollSettings()
+    )
+    await scenario.open()
     tracked = TrackedRuns(
-        NAME, poller=scene.poller(), observer=scene.observer, bus=scene.bus, clock=clock
+        NAME, poller=scenario.poller(), observer=scenario.observer, bus=scenario.bus, clock=clock
     )
     waiting, read = (RunKey(NAME, RunKind.JOB_GROUP, run_id) for run_id in ("7", "8"))
     assert [await tracked.track(key) for key in (waiting, read)] == [None, None]
 
     async def are_kept(*run_ids: str) -> bool:
         await clock.advance(300)
-        kept = await scene.bus.state_entries(NAME, TOPIC)
+        kept = await scenario.bus.state_entries(NAME, TOPIC)
         return set(kept) == {f"job_group/{run_id}" for run_id in run_ids}
 
     async with asyncio.TaskGroup() as group:
         repeating = group.create_task(tracked.run(), name="track requests")
         clock.set_wall(clock.now() + timedelta(days=40))
-        await scene.observer.observe(
+        await scenario.observer.observe(
             [Observation(key=read, source=Source.POLL, observed_at=clock.now())]
         )
         await eventually(lambda: are_kept("7"), why="what was read is still asked for")
@@ -190,13 +192,13 @@ async def test_a_set_clock_drops_no_request(tmp_path: Path) -> None:
         await clock.advance(timedelta(days=7).total_seconds())
         await eventually(are_kept, why="asked for more than a week")
         repeating.cancel()
-    await scene.close()
+    await scenario.close()
 
 
 async def test_a_stored_request_that_names_no_run_is_dropped(tmp_path: Path) -> None:
     """As an earlier version kept it: it is removed, not asked for week after week."""
-    stores, settings = Stores(), stage.configuration(tmp_path, stage.unreachable("acme"))
-    async with stage.daemon(settings, open_store=stores.open) as face:
+    stores, settings = Stores(), fixture.configuration(tmp_path, fixture.unreachable("acme"))
+    async with fixture.daemon(settings, open_store=stores.open) as face:
         entry = StateEntry(
             workspace="acme", topic=TOPIC, key="flow_run/abc", value=b'"2026-11-21T10:00:00Z"'
         )
@@ -210,9 +212,9 @@ async def test_a_stored_request_that_names_no_run_is_dropped(tmp_path: Path) -> 
 @pytest.mark.parametrize("run_id", ["../flows/1", "1/2", "a b", "", "x" * 65, "abc", "007", "-1"])
 async def test_what_is_no_id_of_a_run_is_refused(tmp_path: Path, run_id: str) -> None:
     """The API answers 400 and keeps nothing; the command refuses without calling the daemon."""
-    settings, stores = stage.configuration(tmp_path, stage.unreachable("acme")), Stores()
+    settings, stores = fixture.configuration(tmp_path, fixture.unreachable("acme")), Stores()
     async with (
-        stage.daemon(settings, open_store=stores.open) as face,
+        fixture.daemon(settings, open_store=stores.open) as face,
         aiohttp.ClientSession() as session,
         session.post(
             f"{face.url}/api/v1/track", json={"kind": "job_group", "id": run_id}

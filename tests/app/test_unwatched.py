@@ -11,7 +11,7 @@ from monitor.catalogue.operations import Edition
 from monitor.config import WorkspaceConfiguration
 from monitor.model.secrets import Secret
 from monitor.sandbox.sandbox import Sandbox
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 
@@ -47,11 +47,11 @@ async def test_what_never_was_watched_is_said_with_its_reason(
     tmp_path: Path, edition: Edition, words: str, unwatched: list[str], *, is_refused: bool
 ) -> None:
     """A token refused since the start, PC and LE: on the pages, in JSON and on the overview."""
-    workspace: Sandbox = stage.sandbox(edition)
-    async with stage.started(workspace) as url:
-        configuration = stage.workspace_configuration(workspace, url)
+    workspace: Sandbox = fixture.sandbox(edition)
+    async with fixture.started(workspace) as url:
+        configuration = fixture.workspace_configuration(workspace, url)
         configuration = refused(configuration) if is_refused else configuration
-        async with stage.daemon(stage.configuration(tmp_path, configuration)) as face:
+        async with fixture.daemon(fixture.configuration(tmp_path, configuration)) as face:
             await until_said(face, words)
             (row,) = (await face.json("/api/v1/workspaces"))["data"]
             assert row["unwatched"] == unwatched
@@ -72,10 +72,10 @@ async def test_what_never_was_watched_is_said_with_its_reason(
 
 async def test_nothing_is_unwatched_where_all_can_be_read(tmp_path: Path) -> None:
     """A workspace of an edition that lists everything has nothing to say."""
-    workspace = stage.sandbox()
-    async with stage.started(workspace) as url:
-        configuration = stage.workspace_configuration(workspace, url)
-        async with stage.daemon(stage.configuration(tmp_path, configuration)) as face:
+    workspace = fixture.sandbox()
+    async with fixture.started(workspace) as url:
+        configuration = fixture.workspace_configuration(workspace, url)
+        async with fixture.daemon(fixture.configuration(tmp_path, configuration)) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
 
             async def all_is_watched() -> bool:

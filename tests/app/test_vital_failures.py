@@ -15,7 +15,7 @@ from monitor.bus.settings import StorageSettings
 from monitor.bus.sqlite.sole_shard import SqliteStore
 from monitor.model.clock import Clock, SystemClock
 from monitor.model.errors import BusError
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 
 
@@ -31,7 +31,7 @@ def spoil(folder: Path) -> None:
 async def test_a_store_that_breaks_ends_the_daemon_with_its_error(tmp_path: Path) -> None:
     """A damaged file is not written again: the daemon drains and raises by itself."""
     daemon = Daemon(
-        stage.configuration(tmp_path, stage.unreachable("acme")),
+        fixture.configuration(tmp_path, fixture.unreachable("acme")),
         clock=SystemClock(),
         registry=CollectorRegistry(),
     )
@@ -53,8 +53,8 @@ async def test_a_store_that_breaks_ends_the_daemon_with_its_error(tmp_path: Path
 
 async def test_a_stop_over_a_broken_store_still_closes_everything(tmp_path: Path) -> None:
     """What is left to deliver cannot be read; the page is closed all the same, and nothing runs."""
-    settings = stage.configuration(
-        tmp_path, stage.unreachable("acme"), broker_url="mqtt://127.0.0.1:9"
+    settings = fixture.configuration(
+        tmp_path, fixture.unreachable("acme"), broker_url="mqtt://127.0.0.1:9"
     )
     daemon = Daemon(settings, clock=SystemClock(), registry=CollectorRegistry())
     stop = asyncio.Event()
@@ -91,7 +91,7 @@ async def test_a_stop_ends_a_start_that_waits(tmp_path: Path) -> None:
         return await WaitingStore.open(settings, clock=clock, registry=registry)
 
     daemon = Daemon(
-        stage.configuration(tmp_path, stage.unreachable("acme")),
+        fixture.configuration(tmp_path, fixture.unreachable("acme")),
         clock=SystemClock(),
         registry=CollectorRegistry(),
         open_store=opened,

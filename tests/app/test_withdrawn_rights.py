@@ -13,7 +13,7 @@ from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.config import Configuration
 from monitor.sandbox.sandbox import Sandbox
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.clocks import FastClock
@@ -22,7 +22,7 @@ from tests.clocks import FastClock
 def watching(folder: Path, workspace: Sandbox, url: str) -> Configuration:
     rule = msgspec.structs.replace(default_rule(RuleKind.WORKSPACE_UNREACHABLE), for_seconds=1.0)
     return msgspec.structs.replace(
-        stage.configuration(folder, stage.workspace_configuration(workspace, url)),
+        fixture.configuration(folder, fixture.workspace_configuration(workspace, url)),
         alerting=AlertingSettings(
             rules=(rule,), with_defaults=False, evaluation_interval_seconds=0.2
         ),
@@ -47,8 +47,8 @@ async def test_withdrawn_rights_fire_until_they_are_back(
 ) -> None:
     """A workspace that can no longer be followed is never fine, also not after a restart."""
     clock = FastClock()
-    workspace = stage.sandbox(clock=clock)
-    async with stage.started(workspace) as url:
+    workspace = fixture.sandbox(clock=clock)
+    async with fixture.started(workspace) as url:
         settings = watching(tmp_path, workspace, url)
 
         async def fires(face: Face) -> bool:
@@ -60,7 +60,7 @@ async def test_withdrawn_rights_fire_until_they_are_back(
         async def is_over(face: Face) -> bool:
             return not await alerts(face)
 
-        async with stage.daemon(settings, clock=clock) as face:
+        async with fixture.daemon(settings, clock=clock) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             await eventually(
                 lambda: face.shows("dataprep_capability", 1, capability=capability), why="missing"
@@ -72,7 +72,7 @@ async def test_withdrawn_rights_fire_until_they_are_back(
             refused = "dataprep_capability_refused_timestamp_seconds"
             since = await face.metric(refused, capability=capability)
             assert since is not None
-        async with stage.daemon(settings, clock=clock) as face:
+        async with fixture.daemon(settings, clock=clock) as face:
             await eventually(lambda: fires(face), why="the restart has forgotten the refusal")
             await eventually(
                 lambda: face.shows(refused, since, capability=capability), why="another start"

@@ -8,7 +8,7 @@ from pathlib import Path
 from monitor.sandbox.running.engine import Outcome
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings
-from tests.app import stage
+from tests.app import fixture
 from tests.app.active_run import start_run
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
@@ -25,9 +25,9 @@ async def test_silences_and_past_alerts_outlast_a_start_with_a_clock_far_ahead(
     clock = FastClock(speed=20)
     ours = SetClock(clock)
     workspace = Sandbox(SandboxSettings(traffic=None, schedules_fire=False), clock)
-    async with stage.started(workspace) as url:
-        settings = stage.configuration(tmp_path, stage.workspace_configuration(workspace, url))
-        async with stage.daemon(settings, clock=ours) as face:
+    async with fixture.started(workspace) as url:
+        settings = fixture.configuration(tmp_path, fixture.workspace_configuration(workspace, url))
+        async with fixture.daemon(settings, clock=ours) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             silence = await said(face)
             start_run(workspace, Outcome.FAILED, work_seconds=1)
@@ -35,12 +35,12 @@ async def test_silences_and_past_alerts_outlast_a_start_with_a_clock_far_ahead(
             start_run(workspace, work_seconds=1)
             await eventually(lambda: _has_failed(face, "resolved"), why="the alert stays")
         ours.ahead = timedelta(days=40)
-        async with stage.daemon(settings, clock=ours) as face:
+        async with fixture.daemon(settings, clock=ours) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             end = clock.monotonic() + _SWEPT_SECONDS
             await eventually(lambda: clock.monotonic() > end, why="the clock stands")
         ours.ahead = timedelta()
-        async with stage.daemon(settings, clock=ours) as face:
+        async with fixture.daemon(settings, clock=ours) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             assert [row["id"] for row in (await face.json("/api/v1/silences"))["data"]] == [silence]
             assert await _has_failed(face, "resolved")

@@ -56,7 +56,7 @@ class Sizes(Struct, frozen=True, kw_only=True):
     healthy: int = 1_000  # pipelines of which runs succeed
 
 
-class _Story:
+class _History:
     """Endless failures, each of the next pipeline."""
 
     def __init__(self, bus: SqliteBus, pipelines: int) -> None:
@@ -79,7 +79,7 @@ _RUN = ("started", "claimed", "confirmed", "detailed")  # as callbacks and polls
 _SUCCESS = ("succeeded",)
 
 
-class _Runs(_Story):
+class _Runs(_History):
     """Endless runs that succeed, each of the next of some pipelines; ``kinds`` of their events."""
 
     kinds: tuple[str, ...] = _RUN
@@ -168,9 +168,9 @@ def _figure(name: str, values: Sequence[float], unit: str) -> Figure:
 class _Watching:
     """An engine with its store, and the cost of each repetition."""
 
-    def __init__(self, engine: Engine, story: _Story, sizes: Sizes) -> None:
+    def __init__(self, engine: Engine, history: _History, sizes: Sizes) -> None:
         self._engine = engine
-        self._story = story
+        self._history = history
         self._sizes = sizes
         self.burst_us: list[float] = []
         self.alone_ms: list[float] = []
@@ -184,22 +184,22 @@ class _Watching:
             pass
 
     async def burst(self) -> None:
-        await self._story.append(self._sizes.burst)
+        await self._history.append(self._sizes.burst)
         began = time.process_time()
         await self.drain()
         self.burst_us.append(1e6 * (time.process_time() - began) / self._sizes.burst)
 
     async def runs(self, kinds: tuple[str, ...]) -> None:
         """Let runs of healthy pipelines succeed; what is stored a second later counts as well."""
-        if not isinstance(self._story, _Runs):
+        if not isinstance(self._history, _Runs):
             raise TypeError("these pipelines are not healthy")
-        self._story.kinds = kinds
-        await self._story.append(self._sizes.burst)
+        self._history.kinds = kinds
+        await self._history.append(self._sizes.burst)
         began = time.process_time()
         await self.drain()
         seconds = time.process_time() - began
         await asyncio.sleep(1.0)
-        await self._story.append(len(kinds))
+        await self._history.append(len(kinds))
         began = time.process_time()
         await self.drain()
         seconds += time.process_time() - began
@@ -209,7 +209,7 @@ class _Watching:
     async def alone(self) -> None:
         durations_ms = []
         for _ in range(self._sizes.alone):
-            await self._story.append(1)
+            await self._history.append(1)
             began = time.monotonic()
             await self.drain()
             durations_ms.append(1e3 * (time.monotonic() - began))
@@ -229,10 +229,10 @@ class _Watching:
 async def _watching(sizes: Sizes, rules: Sequence[RuleSettings]) -> AsyncIterator[_Watching]:
     with TemporaryDirectory() as folder:
         async with _storing(Path(folder)) as bus:
-            engine, story = _engine(bus, sizes, rules), _Story(bus, sizes.pipelines)
-            watching = _Watching(engine, story, sizes)
+            engine, history = _engine(bus, sizes, rules), _History(bus, sizes.pipelines)
+            watching = _Watching(engine, history, sizes)
             await engine.restore()
-            await story.append(sizes.pipelines // 2)
+            await history.append(sizes.pipelines // 2)
             await watching.drain()
             yield watching
 
@@ -243,10 +243,10 @@ async def _healthy(sizes: Sizes) -> AsyncIterator[_Watching]:
     with TemporaryDirectory() as folder:
         async with _storing(Path(folder)) as bus:
             engine = _engine(bus, sizes, DEFAULT_RULES)
-            watching = _Watching(engine, story := _Runs(bus, sizes.healthy), sizes)
-            story.kinds = _SUCCESS
+            watching = _Watching(engine, history := _Runs(bus, sizes.healthy), sizes)
+            history.kinds = _SUCCESS
             await engine.restore()
-            await story.append(3 * sizes.healthy)
+            await history.append(3 * sizes.healthy)
             await watching.drain()
             yield watching
 

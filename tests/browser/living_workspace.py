@@ -24,7 +24,7 @@ from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
 from monitor.sandbox.world.records.objects import Flow, Plan, Recipe
 from monitor.web.settings import ServerSettings
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 
@@ -124,11 +124,11 @@ def settings_of(
 ) -> Configuration:
     """Return settings of a daemon that follows these workspaces, each with its URL."""
     followed = (
-        replace(stage.workspace_configuration(sandbox, url, name=name), poll=_POLL)
+        replace(fixture.workspace_configuration(sandbox, url, name=name), poll=_POLL)
         for name, (sandbox, url) in workspaces.items()
     )
     server = ServerSettings(listen=f"127.0.0.1:{port}")
-    return replace(stage.configuration(folder, *followed), server=server)
+    return replace(fixture.configuration(folder, *followed), server=server)
 
 
 def hostile_workspace() -> Sandbox:
@@ -146,9 +146,9 @@ def hostile_workspace() -> Sandbox:
 async def living_workspace(folder: Path) -> AsyncIterator[LivingWorkspace]:
     """Yield workspaces whose failed runs have their alerts, and in which other runs go on."""
     sandbox, hostile = workspace_of(), hostile_workspace()
-    async with stage.started(sandbox) as url, stage.started(hostile) as hostile_url:
+    async with fixture.started(sandbox) as url, fixture.started(hostile) as hostile_url:
         settings = settings_of(folder, {"acme": (sandbox, url), "hostile": (hostile, hostile_url)})
-        async with stage.daemon(settings) as face:
+        async with fixture.daemon(settings) as face:
             await eventually(lambda: face.is_following("acme", "hostile"), why="not followed")
             living = LivingWorkspace(sandbox, face, settings)
             living.ids = await _begin(living, sandbox, "acme")

@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Browser
 
 from monitor.sandbox.running.engine import Outcome
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually
 from tests.browser.living_workspace import LivingWorkspace, settings_of, workspace_of
 from tests.browser.screens import DESKTOP, Screen, screen
@@ -174,9 +174,9 @@ async def test_a_page_outlives_its_daemon(browser: Browser, tmp_path: Path) -> N
     """The daemon goes: a red banner says so. It comes back: the page is live, not reloaded."""
     sandbox = workspace_of(flows=3, past=None)
     port = free_port()
-    async with stage.started(sandbox) as url, screen(browser) as shown:
+    async with fixture.started(sandbox) as url, screen(browser) as shown:
         settings = settings_of(tmp_path, {"acme": (sandbox, url)}, port=port)
-        async with stage.daemon(settings) as face:
+        async with fixture.daemon(settings) as face:
             await shown.page.goto(face.url + PAGE)
             await shown.until(LIVE)
             await shown.page.evaluate("() => { window.isTheSame = true; }")
@@ -185,7 +185,7 @@ async def test_a_page_outlives_its_daemon(browser: Browser, tmp_path: Path) -> N
         state = await shown.page.evaluate(f"() => {_LINK}.dataset.state")
         assert "The daemon does not answer. What you see is from " in banner
         assert state == "lost"
-        async with stage.daemon(settings):
+        async with fixture.daemon(settings):
             await shown.until(LIVE)
             await shown.until("document.getElementById('gone').hidden")
             assert await shown.page.evaluate("() => window.isTheSame")

@@ -133,7 +133,9 @@ async def test_any_interleaving_over_restarts_keeps_the_last_word(
         run = stored[record.key]
         assert run.status is record.last
         assert run.corrections <= record.changes()
-        assert is_one_story([event for event in events if event.run.key == record.key], run.status)
+        assert is_one_history(
+            [event for event in events if event.run.key == record.key], run.status
+        )
     (health,) = live_state.view.pipeline_health()
     assert {end.run_id: end.status for end in health.ends} == {
         record.key.id: record.last for record in records
@@ -141,7 +143,7 @@ async def test_any_interleaving_over_restarts_keeps_the_last_word(
     assert any(run.corrections > 1 for run in stored.values())
 
 
-def is_one_story(events: Sequence[RunEvent], end: Status) -> bool:
+def is_one_history(events: Sequence[RunEvent], end: Status) -> bool:
     """True where each end follows from the one before it, and the last one is this."""
     ends = [event for event in events if event.type in ENDS]
     corrections = [event for event in events if event.type is EventType.RUN_CORRECTED]

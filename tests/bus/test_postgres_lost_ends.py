@@ -64,11 +64,11 @@ class FailOver:
 async def fail_over() -> AsyncIterator[FailOver]:
     async with PostgresServer() as primary:
         standby = await primary.create_standby("late")
-        scene = FailOver(primary, standby)
+        scenario = FailOver(primary, standby)
         try:
             await standby.start()
-            yield scene
-            for host in scene.hosts:
+            yield scenario
+            for host in scenario.hosts:
                 await host.close()
         finally:
             standby.discard()

@@ -74,7 +74,7 @@ class Answer:
 
 
 @dataclass
-class ListenerScene:
+class ListenerScenario:
     """The listener as a sender sees it, over a store without a daemon."""
 
     port: int
@@ -116,12 +116,12 @@ def callback_settings() -> CallbackSettings:
 
 
 @pytest.fixture
-async def scene(
+async def scenario(
     bus: SqliteBus,
     clock: ManualClock,
     registry: CollectorRegistry,
     callback_settings: CallbackSettings,
-) -> AsyncIterator[ListenerScene]:
+) -> AsyncIterator[ListenerScenario]:
     listener = CallbackListener(
         settings=ListenerSettings(listen="127.0.0.1:0", wrong_secret_delay_seconds=0),
         workspaces={"acme": callback_settings},
@@ -131,7 +131,7 @@ async def scene(
     )
     port = await listener.start()
     async with aiohttp.ClientSession() as session:
-        yield ListenerScene(port=port, session=session, registry=registry)
+        yield ListenerScenario(port=port, session=session, registry=registry)
     await listener.stop()
 
 

@@ -85,7 +85,7 @@ class Gate:
 
 
 @dataclass
-class Scene:
+class Scenario:
     """A workspace with its real tasks, and our side of it."""
 
     clock: ManualClock
@@ -164,9 +164,9 @@ class Scene:
 
 
 @contextlib.asynccontextmanager
-async def open_scene(
+async def open_scenario(
     clock: ManualClock, folder: Path, *, edition: Edition = Edition.RL, is_known: bool = True
-) -> AsyncIterator[Scene]:
+) -> AsyncIterator[Scenario]:
     """Start everything. ``is_known`` False: neither the edition nor the flows are known yet."""
     registry = CollectorRegistry()
     sandbox = Sandbox(
@@ -195,7 +195,7 @@ async def open_scene(
             clock=clock,
             registry=registry,
         )
-        scene = Scene(
+        scenario = Scenario(
             clock=clock,
             folder=folder,
             sandbox=sandbox,
@@ -208,12 +208,12 @@ async def open_scene(
         )
         try:
             if is_known:
-                scene.publish_capabilities()
-                await scene.list_flows()
+                scenario.publish_capabilities()
+                await scenario.list_flows()
                 gate.requests.clear()
-            yield scene
+            yield scenario
         finally:
             await client.close()
             await listener.stop()
             await sandbox.stop()
-            await scene.bus.close()
+            await scenario.bus.close()

@@ -79,7 +79,7 @@ class Follower:
         return None
 
 
-class Scene:
+class Scenario:
     """One workspace with its intake and its inbox, over a store that the test holds."""
 
     def __init__(self, bus: SqliteBus, clock: ManualClock, registry: CollectorRegistry) -> None:
@@ -151,8 +151,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(bus: SqliteBus, clock: ManualClock, registry: CollectorRegistry) -> Scene:
-    return Scene(bus, clock, registry)
+def scenario(bus: SqliteBus, clock: ManualClock, registry: CollectorRegistry) -> Scenario:
+    return Scenario(bus, clock, registry)
 
 
 async def turns(count: int = 5) -> None:
@@ -160,44 +160,44 @@ async def turns(count: int = 5) -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_known_run_takes_one_commit(scene: Scene) -> None:
+async def test_a_known_run_takes_one_commit(scenario: Scenario) -> None:
     """Arrival, end and event are one commit, the inbox stays empty, records are read later."""
-    await scene.poll(9)
-    before = scene.commits
+    await scenario.poll(9)
+    before = scenario.commits
 
-    assert await scene.send(9) is Received.STORED
-    assert scene.commits == before + 1
-    assert (await scene.emitted())[-1] == "acme:job_group:9:succeeded"
-    assert (await scene.bus.inbox("acme", limit=10)).callbacks == ()
-    assert scene.follower.later == ["9"]
-    assert scene.follower.woken == 1
+    assert await scenario.send(9) is Received.STORED
+    assert scenario.commits == before + 1
+    assert (await scenario.emitted())[-1] == "acme:job_group:9:succeeded"
+    assert (await scenario.bus.inbox("acme", limit=10)).callbacks == ()
+    assert scenario.follower.later == ["9"]
+    assert scenario.follower.woken == 1
 
 
-async def test_a_repetition_is_a_duplicate(scene: Scene) -> None:
+async def test_a_repetition_is_a_duplicate(scenario: Scenario) -> None:
     """The same report is stored once, and asks for no record again."""
-    await scene.poll(9)
-    answers = [await scene.send(9), await scene.send(9)]
+    await scenario.poll(9)
+    answers = [await scenario.send(9), await scenario.send(9)]
 
     assert answers == [Received.STORED, Received.DUPLICATE]
-    assert scene.follower.later == ["9"]
-    assert await scene.bus.receive(scene.callback(9), inbox_bound=9, timeout_seconds=5) is (
+    assert scenario.follower.later == ["9"]
+    assert await scenario.bus.receive(scenario.callback(9), inbox_bound=9, timeout_seconds=5) is (
         Received.DUPLICATE
     )
 
 
-async def test_what_arrives_during_a_commit_is_one_batch(scene: Scene) -> None:
+async def test_what_arrives_during_a_commit_is_one_batch(scenario: Scenario) -> None:
     """Thirty callbacks that arrive while one is stored take one more commit together."""
-    await scene.poll(*range(40))
-    before = scene.commits
-    scene.bus.may_commit.clear()
-    sending = [asyncio.create_task(scene.send(0))]
+    await scenario.poll(*range(40))
+    before = scenario.commits
+    scenario.bus.may_commit.clear()
+    sending = [asyncio.create_task(scenario.send(0))]
     await turns()
-    sending += [asyncio.create_task(scene.send(number)) for number in range(1, 31)]
+    sending += [asyncio.create_task(scenario.send(number)) for number in range(1, 31)]
     await turns()
-    scene.bus.may_commit.set()
+    scenario.bus.may_commit.set()
 
     assert await asyncio.gather(*sending) == [Received.STORED] * 31
-    assert scene.commits == before + 2
+    assert scenario.commits == before + 2
 
 
 @pytest.mark.parametrize(
@@ -205,155 +205,155 @@ async def test_what_arrives_during_a_commit_is_one_batch(scene: Scene) -> None:
     [(666, "Complete"), (1, "Failed"), (3, "Complete")],
     ids=["unknown run", "waits for its reason", "has ended"],
 )
-async def test_what_must_wait_is_kept_in_the_inbox(scene: Scene, number: int, word: str) -> None:
+async def test_what_must_wait_is_in_the_inbox(scenario: Scenario, number: int, word: str) -> None:
     """One commit keeps it, nothing is emitted yet, and the reader of the inbox has it."""
-    await scene.poll(1, 2, 3)
-    await scene.poll(3, word="Complete")
-    before, events = scene.commits, await scene.emitted()
+    await scenario.poll(1, 2, 3)
+    await scenario.poll(3, word="Complete")
+    before, events = scenario.commits, await scenario.emitted()
 
-    assert await scene.send(number, word) is Received.STORED
-    assert (scene.commits, await scene.emitted()) == (before + 1, events)
-    assert await scene.kept() == [str(number)]
-    assert scene.follower.woken == 1
-    assert await scene.send(number, word) is Received.DUPLICATE
+    assert await scenario.send(number, word) is Received.STORED
+    assert (scenario.commits, await scenario.emitted()) == (before + 1, events)
+    assert await scenario.kept() == [str(number)]
+    assert scenario.follower.woken == 1
+    assert await scenario.send(number, word) is Received.DUPLICATE
 
 
-async def test_a_callback_does_not_wait_for_another_that_waits(scene: Scene) -> None:
+async def test_a_callback_does_not_wait_for_another_that_waits(scenario: Scenario) -> None:
     """An end is emitted though an earlier callback of its run is in the inbox, and once."""
-    await scene.poll(1)
-    await scene.bus.receive(scene.callback(1, "Running"), inbox_bound=9, timeout_seconds=5)
-    assert await scene.send(1) is Received.STORED
-    emitted = await scene.emitted()
-    await scene.reader.take_all()
+    await scenario.poll(1)
+    await scenario.bus.receive(scenario.callback(1, "Running"), inbox_bound=9, timeout_seconds=5)
+    assert await scenario.send(1) is Received.STORED
+    emitted = await scenario.emitted()
+    await scenario.reader.take_all()
 
     assert emitted[-1] == "acme:job_group:1:succeeded"
-    assert await scene.emitted() == emitted
-    assert await scene.kept() == []
+    assert await scenario.emitted() == emitted
+    assert await scenario.kept() == []
 
 
-async def test_callbacks_follow_the_commit_of_a_poll(scene: Scene) -> None:
+async def test_callbacks_follow_the_commit_of_a_poll(scenario: Scenario) -> None:
     """Those that arrive while a poll's commit is under way are one batch after it."""
-    await scene.poll(1, 2, 3)
-    scene.bus.may_commit.clear()
-    polling = asyncio.create_task(scene.poll(4))
+    await scenario.poll(1, 2, 3)
+    scenario.bus.may_commit.clear()
+    polling = asyncio.create_task(scenario.poll(4))
     await turns()
-    sending = [asyncio.create_task(scene.send(number)) for number in (1, 2, 3)]
+    sending = [asyncio.create_task(scenario.send(number)) for number in (1, 2, 3)]
     await turns()
-    before = scene.commits
-    scene.bus.may_commit.set()
+    before = scenario.commits
+    scenario.bus.may_commit.set()
     await polling
 
     assert await asyncio.gather(*sending) == [Received.STORED] * 3
-    assert scene.commits == before + 2
-    assert await scene.kept() == []
+    assert scenario.commits == before + 2
+    assert await scenario.kept() == []
 
 
-async def test_more_than_a_batch_is_stored_whole(scene: Scene) -> None:
+async def test_more_than_a_batch_is_stored_whole(scenario: Scenario) -> None:
     """A hundred and one callbacks at once take three commits, between which polls have a turn."""
     count = 2 * OBSERVED_AT_ONCE + 1
-    await scene.poll(*range(count))
-    before = scene.commits
+    await scenario.poll(*range(count))
+    before = scenario.commits
 
-    answers = await asyncio.gather(*(scene.send(number) for number in range(count)))
+    answers = await asyncio.gather(*(scenario.send(number) for number in range(count)))
     assert answers == [Received.STORED] * count
-    assert scene.commits == before + 3
+    assert scenario.commits == before + 3
 
 
-async def test_a_commit_that_hangs_is_overload(scene: Scene) -> None:
+async def test_a_commit_that_hangs_is_overload(scenario: Scenario) -> None:
     """Whoever's commit a callback waits for, it has its time; nothing of it is held after that."""
-    await scene.poll(1)
-    scene.bus.may_commit.clear()
-    polling = asyncio.create_task(scene.poll(2))
+    await scenario.poll(1)
+    scenario.bus.may_commit.clear()
+    polling = asyncio.create_task(scenario.poll(2))
     await turns()
     with pytest.raises(BusUnavailableError, match=r"not free within 0\.01 s"):
-        await scene.send(1, timeout_seconds=0.01)
-    scene.bus.may_commit.set()
+        await scenario.send(1, timeout_seconds=0.01)
+    scenario.bus.may_commit.set()
     await polling
-    await scene.intake.close()
-    assert "acme:job_group:1:succeeded" not in await scene.emitted()
+    await scenario.intake.close()
+    assert "acme:job_group:1:succeeded" not in await scenario.emitted()
 
 
-async def test_a_run_that_has_ended_meanwhile_is_answered(scene: Scene) -> None:
+async def test_a_run_that_has_ended_meanwhile_is_answered(scenario: Scenario) -> None:
     """A poll that ends the run first makes the callback tell nothing new; it is stored."""
-    await scene.poll(1)
-    polling = asyncio.create_task(scene.poll(1, word="Complete"))
+    await scenario.poll(1)
+    polling = asyncio.create_task(scenario.poll(1, word="Complete"))
     await asyncio.sleep(0)
-    answer = await scene.send(1)
+    answer = await scenario.send(1)
     await polling
 
     assert answer is Received.STORED
-    assert (await scene.emitted()).count("acme:job_group:1:succeeded") == 1
+    assert (await scenario.emitted()).count("acme:job_group:1:succeeded") == 1
 
 
-async def test_a_store_that_refuses_reaches_every_sender(scene: Scene) -> None:
+async def test_a_store_that_refuses_reaches_every_sender(scenario: Scenario) -> None:
     """A failed commit raises in each request of the batch and changes nothing."""
-    await scene.poll(1, 2)
-    events = await scene.emitted()
-    scene.bus.is_full = True
-    answers = await asyncio.gather(scene.send(1), scene.send(2), return_exceptions=True)
+    await scenario.poll(1, 2)
+    events = await scenario.emitted()
+    scenario.bus.is_full = True
+    answers = await asyncio.gather(scenario.send(1), scenario.send(2), return_exceptions=True)
 
     assert [type(answer) for answer in answers] == [BusUnavailableError] * 2
-    assert await scene.emitted() == events
-    assert job_group(1) in scene.live_state.active
+    assert await scenario.emitted() == events
+    assert job_group(1) in scenario.live_state.active
 
-    scene.bus.is_full = False
-    assert await scene.send(1) is Received.STORED
+    scenario.bus.is_full = False
+    assert await scenario.send(1) is Received.STORED
 
 
-async def test_a_sender_that_hangs_up_spoils_nothing(scene: Scene) -> None:
+async def test_a_sender_that_hangs_up_spoils_nothing(scenario: Scenario) -> None:
     """A callback whose request is cancelled is stored with the others of its batch."""
-    await scene.poll(1, 2)
-    scene.bus.may_commit.clear()
-    sending = [asyncio.create_task(scene.send(number)) for number in (1, 2)]
+    await scenario.poll(1, 2)
+    scenario.bus.may_commit.clear()
+    sending = [asyncio.create_task(scenario.send(number)) for number in (1, 2)]
     await turns()
     sending[0].cancel()
-    scene.bus.may_commit.set()
+    scenario.bus.may_commit.set()
 
     answers = await asyncio.gather(*sending, return_exceptions=True)
     assert isinstance(answers[0], asyncio.CancelledError)
     assert answers[1] is Received.STORED
-    assert "acme:job_group:1:succeeded" in await scene.emitted()
+    assert "acme:job_group:1:succeeded" in await scenario.emitted()
 
 
-async def test_closing_finishes_what_has_arrived(scene: Scene) -> None:
+async def test_closing_finishes_what_has_arrived(scenario: Scenario) -> None:
     """A workspace that is left observes what it has taken, and keeps all later ones."""
-    await scene.poll(1, 2)
-    scene.bus.may_commit.clear()
-    sending = asyncio.create_task(scene.send(1))
+    await scenario.poll(1, 2)
+    scenario.bus.may_commit.clear()
+    sending = asyncio.create_task(scenario.send(1))
     await turns()
-    closing = asyncio.create_task(scene.intake.close())
+    closing = asyncio.create_task(scenario.intake.close())
     await turns()
-    assert await scene.send(2) is Received.STORED
-    assert await scene.kept() == ["2"]
+    assert await scenario.send(2) is Received.STORED
+    assert await scenario.kept() == ["2"]
     assert not closing.done()
-    scene.bus.may_commit.set()
+    scenario.bus.may_commit.set()
     await closing
 
     assert await sending is Received.STORED
-    assert "acme:job_group:1:succeeded" in await scene.emitted()
+    assert "acme:job_group:1:succeeded" in await scenario.emitted()
 
 
-async def test_in_the_inbox_too_only_failures_wait(scene: Scene) -> None:
+async def test_in_the_inbox_too_only_failures_wait(scenario: Scenario) -> None:
     """A success after a failure is emitted while that waits for its reason, in order per run."""
-    await scene.poll(1, 2)
-    scene.follower.may_complete.clear()
+    await scenario.poll(1, 2)
+    scenario.follower.may_complete.clear()
     for number, word in ((1, "Failed"), (2, "Complete"), (1, "Complete")):
-        callback = scene.callback(number, word)
-        await scene.bus.receive(callback, inbox_bound=9, timeout_seconds=5)
-    taking = asyncio.create_task(scene.reader.take_all())
+        callback = scenario.callback(number, word)
+        await scenario.bus.receive(callback, inbox_bound=9, timeout_seconds=5)
+    taking = asyncio.create_task(scenario.reader.take_all())
 
     async def is_emitted(end: str) -> bool:
-        return end in await scene.emitted()
+        return end in await scenario.emitted()
 
     await eventually(lambda: is_emitted("acme:job_group:2:succeeded"), why="the success waits")
     assert not await is_emitted("acme:job_group:1:failed")
-    await eventually(lambda: scene.follower.later == ["2"], why="nothing is to be read later")
-    scene.follower.may_complete.set()
+    await eventually(lambda: scenario.follower.later == ["2"], why="nothing is to be read later")
+    scenario.follower.may_complete.set()
     await taking
 
     assert await is_emitted("acme:job_group:1:failed")
     assert not await is_emitted("acme:job_group:1:succeeded")
-    assert (await scene.bus.inbox("acme", limit=9)).callbacks == ()
+    assert (await scenario.bus.inbox("acme", limit=9)).callbacks == ()
 
 
 STEPS = st.lists(
@@ -374,20 +374,20 @@ async def test_any_mixture_emits_each_transition_once(
     clock, registry = ManualClock(), CollectorRegistry()
     path: Path = tmp_path_factory.mktemp("intake") / "state.db"
     bus = await SqliteBus.open(path, clock=clock, registry=registry)
-    scene = Scene(bus, clock, registry)
+    scenario = Scenario(bus, clock, registry)
     work: list[asyncio.Task[object]] = []
     for what, number, word in steps:
         if what == "poll":
-            work.append(asyncio.create_task(scene.poll(number, word=word)))
+            work.append(asyncio.create_task(scenario.poll(number, word=word)))
         elif what == "send":
-            work.append(asyncio.create_task(scene.send(number, word)))
+            work.append(asyncio.create_task(scenario.send(number, word)))
         else:
-            await scene.reader.take_all()
+            await scenario.reader.take_all()
         await asyncio.sleep(0)
     await asyncio.gather(*work)
-    await scene.reader.take_all()
-    emitted = await scene.emitted()
-    await scene.intake.close()
+    await scenario.reader.take_all()
+    emitted = await scenario.emitted()
+    await scenario.intake.close()
     await bus.close()
 
     assert len(emitted) == len(set(emitted))

@@ -13,7 +13,7 @@ from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.model.secrets import Secret
 from tests.app.eventually import eventually
-from tests.callbacks.conftest import SECRET, ListenerScene
+from tests.callbacks.conftest import SECRET, ListenerScenario
 from tests.clocks import ManualClock
 
 BODY = b'{"job_id":"9","job_status":"Complete"}'
@@ -33,13 +33,14 @@ async def test_a_wrong_secret_is_answered_late_and_a_right_one_at_once(
     port = await listener.start()
     with structlog.testing.capture_logs() as lines:
         async with aiohttp.ClientSession() as session:
-            scene = ListenerScene(port=port, session=session, registry=registry)
+            scenario = ListenerScenario(port=port, session=session, registry=registry)
             paths = ["/hooks/acme", "/hooks/nobody", "/hooks/acme/guess", "/"]
             guesses = [
-                asyncio.create_task(scene.post(BODY, path=path, secret="guess")) for path in paths
+                asyncio.create_task(scenario.post(BODY, path=path, secret="guess"))
+                for path in paths
             ]
-            await eventually(lambda: scene.count("wrong_secret") == 4, why="not arrived")
-            right = await scene.post(BODY)
+            await eventually(lambda: scenario.count("wrong_secret") == 4, why="not arrived")
+            right = await scenario.post(BODY)
             are_open = [task.done() for task in guesses]
             await clock.advance(1)
             statuses = [(await task).status for task in guesses]

@@ -6,7 +6,7 @@ import pytest
 
 from monitor.callbacks.settings import CallbackSettings
 from monitor.model.secrets import Secret
-from tests.callbacks.conftest import ListenerScene
+from tests.callbacks.conftest import ListenerScenario
 from tests.callbacks.test_listener_socket import Socket, status_of
 
 AWKWARD = "a/b%c{d}?e#f g"
@@ -19,8 +19,8 @@ def callback_settings() -> CallbackSettings:
 
 
 @pytest.fixture
-def socket(scene: ListenerScene) -> Socket:
-    return Socket(port=scene.port, registry=scene.registry)
+def socket(scenario: ListenerScenario) -> Socket:
+    return Socket(port=scenario.port, registry=scenario.registry)
 
 
 async def send(socket: Socket, path: str, *, secret: str = "") -> bytes:
@@ -71,7 +71,7 @@ async def test_the_workspace_is_found_however_it_is_spelled(socket: Socket, path
     ],
 )
 async def test_every_other_path_gets_the_same_answer(
-    scene: ListenerScene, socket: Socket, path: str
+    scenario: ListenerScenario, socket: Socket, path: str
 ) -> None:
     """Another path is like a wrong secret: one empty answer, with the right secret or not."""
     answers = [
@@ -81,7 +81,7 @@ async def test_every_other_path_gets_the_same_answer(
 
     assert [status_of(answer) for answer in answers] == [404, 404]
     assert _without_date(answers[0]) == _without_date(answers[1])
-    assert scene.count("wrong_secret") == 2
+    assert scenario.count("wrong_secret") == 2
 
 
 def _without_date(answer: bytes) -> list[bytes]:

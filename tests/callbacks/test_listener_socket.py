@@ -18,7 +18,7 @@ from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks.listener import OUTCOMES, CallbackListener
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.model.secrets import Secret
-from tests.callbacks.conftest import SECRET, ListenerScene
+from tests.callbacks.conftest import SECRET, ListenerScenario
 from tests.clocks import ManualClock
 from tests.examples import examples
 
@@ -254,9 +254,9 @@ async def test_an_unparsable_head_is_not_logged(
     assert "Traceback" not in shown.out + shown.err
 
 
-async def test_a_number_of_thousands_of_digits_is_no_id(scene: ListenerScene) -> None:
+async def test_a_number_of_thousands_of_digits_is_no_id(scenario: ListenerScenario) -> None:
     """A number that is too long to print is refused like any other invalid id."""
-    assert (await scene.post(b'{"job_id":' + b"9" * 6_000 + b"}")).status == 400
+    assert (await scenario.post(b'{"job_id":' + b"9" * 6_000 + b"}")).status == 400
 
 
 async def test_a_callback_in_work_is_answered_when_the_listener_stops(

@@ -14,38 +14,38 @@ from monitor.model.errors import ConfigurationError, NotAvailableError, TryLater
 from monitor.model.runs import PipelineKind
 from monitor.model.secrets import Secret
 from tests.callbacks.conftest import SECRET
-from tests.callbacks.registering import TASKS, TEST, Scene, open_scene
+from tests.callbacks.registering import TASKS, TEST, Scenario, open_scenario
 from tests.clocks import ManualClock
 
 
 @pytest.fixture(params=[Edition.RL, Edition.PL])
-async def scene(
+async def scenario(
     request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path
-) -> AsyncIterator[Scene]:
-    async with open_scene(clock, tmp_path, edition=request.param) as opened:
+) -> AsyncIterator[Scenario]:
+    async with open_scenario(clock, tmp_path, edition=request.param) as opened:
         yield opened
 
 
 @pytest.fixture
-async def rl(clock: ManualClock, tmp_path: Path) -> AsyncIterator[Scene]:
+async def rl(clock: ManualClock, tmp_path: Path) -> AsyncIterator[Scenario]:
     """For tests in which the edition makes no difference, this one is enough."""
-    async with open_scene(clock, tmp_path) as opened:
+    async with open_scenario(clock, tmp_path) as opened:
         yield opened
 
 
-def states(scene: Scene) -> dict[str, int]:
+def states(scenario: Scenario) -> dict[str, int]:
     """Return the counts of `dataprep_monitor_webhook_tasks` that are not 0."""
-    counts = scene.live_state.workspaces["acme"].webhook_tasks
+    counts = scenario.live_state.workspaces["acme"].webhook_tasks
     return {state: count for state, count in counts.items() if count}
 
 
-async def test_every_flow_gets_one_task(scene: Scene) -> None:
+async def test_every_flow_gets_one_task(scenario: Scenario) -> None:
     """With ``*`` each flow has exactly one task, which carries secret, variables and retry."""
-    task_statuses = await scene.registrar(scene.settings("*")).sync()
+    task_statuses = await scenario.registrar(scenario.settings("*")).sync()
 
-    assert scene.flows_with_tasks() == scene.flow_ids()
+    assert scenario.flows_with_tasks() == scenario.flow_ids()
     assert {status.state for status in task_statuses} == {"registered"}
-    task = scene.tasks()[0]
+    task = scenario.tasks()[0]
     assert task.headers[SECRET_HEADER] == SECRET
     assert task.body is not None
     assert "$jobId" in task.body
@@ -55,10 +55,10 @@ async def test_every_flow_gets_one_task(scene: Scene) -> None:
         "any",
         True,
     )
-    assert states(scene) == {"registered": len(scene.flow_ids())}
+    assert states(scenario) == {"registered": len(scenario.flow_ids())}
 
 
-async def test_another_sync_changes_nothing(rl: Scene) -> None:
+async def test_another_sync_changes_nothing(rl: Scenario) -> None:
     """A correct task is read once and left alone."""
     registrar = rl.registrar(rl.settings("*"))
     await registrar.sync()
@@ -71,7 +71,7 @@ async def test_another_sync_changes_nothing(rl: Scene) -> None:
     assert len(rl.gate.requests) == len(before)
 
 
-async def test_flows_are_chosen_by_id(rl: Scene) -> None:
+async def test_flows_are_chosen_by_id(rl: Scenario) -> None:
     """A flow that is named by its id gets a task, and no other."""
     chosen = rl.flow_ids()[2]
     await rl.registrar(rl.settings(str(chosen))).sync()
@@ -79,7 +79,7 @@ async def test_flows_are_chosen_by_id(rl: Scene) -> None:
     assert rl.flows_with_tasks() == [chosen]
 
 
-async def test_flows_of_one_name_all_get_a_task(rl: Scene) -> None:
+async def test_flows_of_one_name_all_get_a_task(rl: Scenario) -> None:
     """Two flows may have the same name; the name selects both."""
     chosen = rl.flow_ids("Daily sales")
     await rl.registrar(rl.settings("Daily sales", "no such flow")).sync()
@@ -88,7 +88,7 @@ async def test_flows_of_one_name_all_get_a_task(rl: Scene) -> None:
     assert rl.flows_with_tasks() == chosen
 
 
-async def test_the_url_is_tried_once_before_the_first_task(rl: Scene) -> None:
+async def test_the_url_is_tried_once_before_the_first_task(rl: Scenario) -> None:
     """The workspace calls the listener before any task is created, and never again after."""
     registrar = rl.registrar(rl.settings("*"))
     await registrar.sync()
@@ -100,7 +100,7 @@ async def test_the_url_is_tried_once_before_the_first_task(rl: Scene) -> None:
     assert rl.registry.get_sample_value("dataprep_monitor_callback_requests_total", outcome) == 1
 
 
-async def test_no_task_is_made_that_would_call_in_vain(rl: Scene, clock: ManualClock) -> None:
+async def test_no_task_is_made_that_would_call_in_vain(rl: Scenario, clock: ManualClock) -> None:
     """While the listener refuses the test nothing is registered, and it is retried later."""
     registrar = rl.registrar(rl.settings("*", secret=Secret("not the listener's secret")))
     task_statuses = await registrar.sync()
@@ -114,7 +114,7 @@ async def test_no_task_is_made_that_would_call_in_vain(rl: Scene, clock: ManualC
     assert 2 <= rl.gate.count("POST", TEST) <= 4
 
 
-async def test_where_nothing_can_be_tested_tasks_are_made_untested(rl: Scene) -> None:
+async def test_where_nothing_can_be_tested_tasks_are_made_untested(rl: Scenario) -> None:
     """A workspace without the test's capability still gets its tasks."""
     rl.gate.refuse("POST", TEST, 404, "RouteNotFoundException")
     await rl.registrar(rl.settings("*")).sync()
@@ -122,7 +122,7 @@ async def test_where_nothing_can_be_tested_tasks_are_made_untested(rl: Scene) ->
     assert rl.flows_with_tasks() == rl.flow_ids()
 
 
-async def test_a_deleted_task_is_created_again(rl: Scene, clock: ManualClock) -> None:
+async def test_a_deleted_task_is_created_again(rl: Scenario, clock: ManualClock) -> None:
     """A task that vanished from the workspace is back at the next verification."""
     settings = rl.settings("*", verify_seconds=60.0)
     registrar = rl.registrar(settings)
@@ -145,7 +145,9 @@ async def test_a_deleted_task_is_created_again(rl: Scene, clock: ManualClock) ->
         {"signing_secret": Secret("a new key for signatures")},
     ],
 )
-async def test_changed_settings_make_the_tasks_anew(rl: Scene, change: dict[str, object]) -> None:
+async def test_changed_settings_make_the_tasks_anew(
+    rl: Scenario, change: dict[str, object]
+) -> None:
     """Secret, URL and key are part of the task, so a task with former ones is replaced."""
     rl.gate.refuse("POST", TEST, 404, "RouteNotFoundException")
     await rl.registrar(rl.settings("*")).sync()
@@ -161,7 +163,7 @@ async def test_changed_settings_make_the_tasks_anew(rl: Scene, change: dict[str,
         assert task.headers[SECRET_HEADER] == settings.secret.reveal()
 
 
-async def test_a_task_that_is_no_longer_configured_is_removed(rl: Scene) -> None:
+async def test_a_task_that_is_no_longer_configured_is_removed(rl: Scenario) -> None:
     """A flow that the settings no longer name loses our task, and only ours."""
     await rl.registrar(rl.settings("*")).sync()
     kept, other = rl.flow_ids()[:2]
@@ -172,7 +174,7 @@ async def test_a_task_that_is_no_longer_configured_is_removed(rl: Scene) -> None
     assert states(rl) == {"registered": 1}
 
 
-async def test_without_public_url_only_former_tasks_are_removed(rl: Scene) -> None:
+async def test_without_public_url_only_former_tasks_are_removed(rl: Scenario) -> None:
     """A daemon without a public URL requests nothing, except to remove its former tasks."""
     off = rl.settings("*", public_url=None)
     await rl.registrar(off).work_on_next()
@@ -190,7 +192,7 @@ async def test_without_public_url_only_former_tasks_are_removed(rl: Scene) -> No
     assert await registered_at(rl.bus, "acme") == {}
 
 
-async def test_a_flow_full_of_foreign_tasks_is_left_alone(rl: Scene) -> None:
+async def test_a_flow_full_of_foreign_tasks_is_left_alone(rl: Scenario) -> None:
     """At the product's bound no task is created; the other flows are served."""
     full, nearly = rl.flow_ids()[:2]
     rl.fill(full, count=50)
@@ -204,23 +206,23 @@ async def test_a_flow_full_of_foreign_tasks_is_left_alone(rl: Scene) -> None:
     assert rl.flows_with_tasks().count(nearly) == 50
 
 
-async def test_a_lost_store_makes_no_second_task(scene: Scene) -> None:
+async def test_a_lost_store_makes_no_second_task(scenario: Scenario) -> None:
     """Tasks of an earlier life are found at their flows and adopted as they are."""
-    await scene.registrar(scene.settings("*")).sync()
-    before = sorted(task.id for task in scene.tasks())
-    await scene.lose_the_store()
-    scene.gate.requests.clear()
-    task_statuses = await scene.registrar(scene.settings("*")).sync()
+    await scenario.registrar(scenario.settings("*")).sync()
+    before = sorted(task.id for task in scenario.tasks())
+    await scenario.lose_the_store()
+    scenario.gate.requests.clear()
+    task_statuses = await scenario.registrar(scenario.settings("*")).sync()
 
-    assert sorted(task.id for task in scene.tasks()) == before
+    assert sorted(task.id for task in scenario.tasks()) == before
     assert {status.state for status in task_statuses} == {"registered"}
-    assert scene.gate.count("POST", TASKS) == 0
-    assert set(await registered_at(scene.bus, "acme")) == {
-        str(flow_id_) for flow_id_ in scene.flow_ids()
+    assert scenario.gate.count("POST", TASKS) == 0
+    assert set(await registered_at(scenario.bus, "acme")) == {
+        str(flow_id_) for flow_id_ in scenario.flow_ids()
     }
 
 
-async def test_tasks_of_a_lost_life_with_other_settings_are_replaced(rl: Scene) -> None:
+async def test_tasks_of_a_lost_life_with_other_settings_are_replaced(rl: Scenario) -> None:
     """A task with a former secret is removed from its flow; nothing is left over."""
     rl.gate.refuse("POST", TEST, 404, "RouteNotFoundException")
     await rl.registrar(rl.settings("*", secret=Secret("the secret of yesterday"))).sync()
@@ -232,7 +234,7 @@ async def test_tasks_of_a_lost_life_with_other_settings_are_replaced(rl: Scene) 
 
 
 async def test_a_task_whose_creation_was_not_answered_is_not_made_twice(
-    rl: Scene, clock: ManualClock
+    rl: Scenario, clock: ManualClock
 ) -> None:
     """A task whose creation was answered by an error is found again instead of created twice."""
     chosen = rl.flow_ids()[0]
@@ -249,7 +251,7 @@ async def test_a_task_whose_creation_was_not_answered_is_not_made_twice(
     assert states(rl) == {"registered": 1}
 
 
-async def test_two_daemons_leave_each_others_tasks_alone(rl: Scene) -> None:
+async def test_two_daemons_leave_each_others_tasks_alone(rl: Scenario) -> None:
     """Each instance knows its tasks by its name, so a flow may have one of each."""
     await rl.registrar(rl.settings("*"), instance="north").sync()
     await rl.lose_the_store()
@@ -258,7 +260,7 @@ async def test_two_daemons_leave_each_others_tasks_alone(rl: Scene) -> None:
     assert rl.flows_with_tasks() == sorted(2 * rl.flow_ids())
 
 
-async def test_a_deleted_flow_is_forgotten(rl: Scene) -> None:
+async def test_a_deleted_flow_is_forgotten(rl: Scenario) -> None:
     """The task of a deleted flow leaves the store, also where the API denies the read."""
     registrar = rl.registrar(rl.settings("*"))
     await registrar.sync()
@@ -279,23 +281,23 @@ async def test_a_start_before_the_flows_are_listed_removes_nothing(
     clock: ManualClock, tmp_path: Path
 ) -> None:
     """A run may name its flow before the list is read; the others' tasks stay until then."""
-    async with open_scene(clock, tmp_path) as scene:
-        await scene.registrar(scene.settings("*")).sync()
-        before = scene.flows_with_tasks()
-        scene.live_state.polls.clear()
+    async with open_scenario(clock, tmp_path) as scenario:
+        await scenario.registrar(scenario.settings("*")).sync()
+        before = scenario.flows_with_tasks()
+        scenario.live_state.polls.clear()
         for flow_id in before[1:]:
-            scene.live_state.forget_pipeline("acme", PipelineKind.FLOW, str(flow_id))
-        later = scene.registrar(scene.settings("*"))
+            scenario.live_state.forget_pipeline("acme", PipelineKind.FLOW, str(flow_id))
+        later = scenario.registrar(scenario.settings("*"))
         for _ in range(5):
             await later.work_on_next()
         with pytest.raises(TryLaterError):
             await later.sync()
 
-        assert scene.flows_with_tasks() == before
+        assert scenario.flows_with_tasks() == before
         assert len(before) > 1
 
 
-async def test_removed_by_the_operator_stays_removed(rl: Scene, clock: ManualClock) -> None:
+async def test_removed_by_the_operator_stays_removed(rl: Scenario, clock: ManualClock) -> None:
     """Tasks removed by `webhooks delete` come back with `webhooks sync`, not by themselves."""
     registrar = rl.registrar(rl.settings("*"))
     await registrar.sync()
@@ -311,7 +313,7 @@ async def test_removed_by_the_operator_stays_removed(rl: Scene, clock: ManualClo
     assert rl.flows_with_tasks() == rl.flow_ids()
 
 
-async def test_a_flow_that_is_not_chosen_cannot_be_synchronised(rl: Scene) -> None:
+async def test_a_flow_that_is_not_chosen_cannot_be_synchronised(rl: Scenario) -> None:
     """Naming a flow that the settings leave out is an error with the reason."""
     first, second = rl.flow_ids()[:2]
     registrar = rl.registrar(rl.settings(str(first)))
@@ -325,19 +327,19 @@ async def test_nothing_is_tried_without_the_capability_of_tasks(
     clock: ManualClock, tmp_path: Path, edition: Edition
 ) -> None:
     """In the small editions nothing is requested, and a sync reports why."""
-    async with open_scene(clock, tmp_path, edition=edition, is_known=False) as scene:
-        scene.publish_capabilities()
-        registrar = scene.registrar(scene.settings("*"))
+    async with open_scenario(clock, tmp_path, edition=edition, is_known=False) as scenario:
+        scenario.publish_capabilities()
+        registrar = scenario.registrar(scenario.settings("*"))
         for _ in range(3):
             await registrar.work_on_next()
         with pytest.raises(NotAvailableError):
             await registrar.sync()
 
-        assert scene.gate.requests == []
-        assert scene.tasks() == []
+        assert scenario.gate.requests == []
+        assert scenario.tasks() == []
 
 
-async def test_no_secret_is_shown(rl: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_no_secret_is_shown(rl: Scenario, capsys: pytest.CaptureFixture[str]) -> None:
     """Neither status nor log lines repeat a secret, also when the workspace does."""
     rl.gate.refuse("POST", TASKS, 400, f"ValidationFailed {SECRET}")
     task_statuses = await rl.registrar(rl.settings("*")).sync()

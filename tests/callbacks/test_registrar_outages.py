@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.app.eventually import eventually, pause
-from tests.callbacks.registering import Scene, open_scene
+from tests.callbacks.registering import Scenario, open_scenario
 from tests.callbacks.test_registrar import states
 from tests.clocks import ManualClock
 
 
 @pytest.fixture
-async def rl(clock: ManualClock, tmp_path: Path) -> AsyncIterator[Scene]:
-    async with open_scene(clock, tmp_path) as opened:
+async def rl(clock: ManualClock, tmp_path: Path) -> AsyncIterator[Scenario]:
+    async with open_scenario(clock, tmp_path) as opened:
         yield opened
 
 
-async def test_a_flow_that_cannot_be_read_delays_no_other(rl: Scene, clock: ManualClock) -> None:
+async def test_a_flow_that_cannot_be_read_delays_no_other(rl: Scenario, clock: ManualClock) -> None:
     """The refused flow fails with its reason and is read less and less; the others are served."""
     closed = rl.flow_ids()[1]
     rl.gate.refuse("GET", f"/v4/flows/{closed}", 403, "AccessControlException")
@@ -40,7 +40,7 @@ async def test_a_flow_that_cannot_be_read_delays_no_other(rl: Scene, clock: Manu
     assert states(rl) == {"registered": len(rl.flow_ids())}
 
 
-async def test_an_outage_changes_nothing_that_was_known(rl: Scene, clock: ManualClock) -> None:
+async def test_an_outage_changes_nothing_that_was_known(rl: Scenario, clock: ManualClock) -> None:
     """While the workspace fails no task is failed, and it is requested ever less often."""
     registrar = rl.registrar(rl.settings("*", verify_seconds=60.0))
     await registrar.sync()
@@ -63,7 +63,7 @@ async def test_an_outage_changes_nothing_that_was_known(rl: Scene, clock: Manual
 
 @pytest.mark.parametrize("which", ["one", "all"])
 async def test_the_end_of_an_outage_ends_the_wait(
-    rl: Scene, clock: ManualClock, which: str
+    rl: Scenario, clock: ManualClock, which: str
 ) -> None:
     """However long it was, all tasks are made within a minute of the workspace's first answer."""
     flows = rl.flow_ids() if which == "all" else rl.flow_ids()[:1]

@@ -13,18 +13,20 @@ from monitor.cli.main import main
 from monitor.model.alerts import AlertState, Severity
 from monitor.model.runs import PipelineKind
 from tests.cli.command_process import CommandProcess
-from tests.cli.daemon_scene import DaemonClientScene, daemon_client
+from tests.cli.daemon_scenario import DaemonClientScenario, daemon_client
 
 NOWHERE = ("-c", "/nowhere/monitor.toml")
 
 
 @pytest.fixture
-async def client(tmp_path: Path, run_command: CommandProcess) -> AsyncIterator[DaemonClientScene]:
-    async with daemon_client(tmp_path, run_command) as scene:
-        yield scene
+async def client(
+    tmp_path: Path, run_command: CommandProcess
+) -> AsyncIterator[DaemonClientScenario]:
+    async with daemon_client(tmp_path, run_command) as scenario:
+        yield scenario
 
 
-async def test_alerts_are_listed_and_chosen(client: DaemonClientScene) -> None:
+async def test_alerts_are_listed_and_chosen(client: DaemonClientScenario) -> None:
     """A table for people and JSON for programs, filtered by state or rule."""
     alert = client.alerting.alert
     client.alerting.show(
@@ -48,7 +50,7 @@ async def test_alerts_are_listed_and_chosen(client: DaemonClientScene) -> None:
     assert "did you mean queue_slow?" in unknown.err
 
 
-async def test_ended_alerts_are_listed_on_request(client: DaemonClientScene) -> None:
+async def test_ended_alerts_are_listed_on_request(client: DaemonClientScenario) -> None:
     """Without a state only open ones are; --since adds those that ended since then."""
     alert, now = client.alerting.alert, client.site.clock.now()
     ended = alert("cc", state=AlertState.RESOLVED, ends_at=now)
@@ -67,7 +69,7 @@ async def test_ended_alerts_are_listed_on_request(client: DaemonClientScene) -> 
     assert (fitting.out, fitting.err) == ("", "no alert fits; leave out a filter\n")
 
 
-async def test_an_alert_is_acknowledged(client: DaemonClientScene) -> None:
+async def test_an_alert_is_acknowledged(client: DaemonClientScenario) -> None:
     """By its fingerprint, with who and why; the list shows it, and an ended one is refused."""
     client.alerting.show(client.alerting.alert("aa"))
     words = ("acknowledge", "aa", "--author", "ann", "--comment", "on it")
@@ -99,7 +101,7 @@ async def test_an_alert_is_acknowledged(client: DaemonClientScene) -> None:
     ],
 )
 async def test_a_workspace_that_is_not_known_is_wrong_usage(
-    client: DaemonClientScene, words: tuple[str, ...]
+    client: DaemonClientScenario, words: tuple[str, ...]
 ) -> None:
     """An empty table would read as if all were well: the nearest name is reported, exit 2."""
     client.alerting.show(client.alerting.alert())
@@ -108,7 +110,7 @@ async def test_a_workspace_that_is_not_known_is_wrong_usage(
     assert "workspace: 'acm' is not known; did you mean acme?" in done.err
 
 
-async def test_a_silence_is_added_listed_and_expired(client: DaemonClientScene) -> None:
+async def test_a_silence_is_added_listed_and_expired(client: DaemonClientScenario) -> None:
     """Matchers, length and reason reach the daemon, with the user's name as the author."""
     added = await client.type(
         "silence", "add", "workspace=acme", "pipeline=daily*", "--for", "1h30m", "--comment", "why"
@@ -125,7 +127,7 @@ async def test_a_silence_is_added_listed_and_expired(client: DaemonClientScene) 
     assert (again.code, "is not known" in again.err) == (1, True)
 
 
-async def test_a_silence_until_an_instant(client: DaemonClientScene) -> None:
+async def test_a_silence_until_an_instant(client: DaemonClientScenario) -> None:
     """Start and end may be named with their zones, and another author too."""
     words = ("silence", "add", "pipeline=a", "--comment", "why", "--author", "ann")
     done = await client.type(
@@ -211,7 +213,9 @@ def test_wrong_usage_exits_2(
         ["flow", "month end"],
     ],
 )
-async def test_alerts_and_runs_are_explained(client: DaemonClientScene, words: list[str]) -> None:
+async def test_alerts_and_runs_are_explained(
+    client: DaemonClientScenario, words: list[str]
+) -> None:
     """By fingerprint, topic, kind and id, key or name: the answer first, then its steps."""
     client.alerting.show(client.alerting.alert())
     client.site.live_state.name_pipeline("acme", PipelineKind.FLOW, "7", "month end")
@@ -224,7 +228,7 @@ async def test_alerts_and_runs_are_explained(client: DaemonClientScene, words: l
     assert (await client.rows("explain", *words))["reason"] == "pending"
 
 
-async def test_what_is_not_known_is_not_explained(client: DaemonClientScene) -> None:
+async def test_what_is_not_known_is_not_explained(client: DaemonClientScenario) -> None:
     """An unknown run, pipeline or alert is one line on stderr and 1."""
     for words in (["job_group", "9"], ["plan", "7"], ["0000"]):
         done = await client.type("explain", *words)
@@ -232,7 +236,7 @@ async def test_what_is_not_known_is_not_explained(client: DaemonClientScene) -> 
         assert "the daemon answered 404" in done.err
 
 
-async def test_a_name_of_several_is_wrong_usage(client: DaemonClientScene) -> None:
+async def test_a_name_of_several_is_wrong_usage(client: DaemonClientScenario) -> None:
     """The names that are clear stand in the message, and each of them is understood."""
     for kind, pipeline_id in ((PipelineKind.FLOW, "7"), (PipelineKind.PLAN, "3")):
         client.site.live_state.name_pipeline("acme", kind, pipeline_id, "month end")
@@ -243,7 +247,7 @@ async def test_a_name_of_several_is_wrong_usage(client: DaemonClientScene) -> No
     assert (await client.type("explain", "flow", "month end")).code == 0
 
 
-async def test_an_output_is_sent_the_past_again(client: DaemonClientScene) -> None:
+async def test_an_output_is_sent_the_past_again(client: DaemonClientScenario) -> None:
     """The instant reaches the daemon as it was meant, and what became of it is printed."""
     done = await client.type("replay", "--since", "2026-11-21T11:00:00+01:00", "--to", "mqtt")
     head, row = (line.split() for line in done.out.splitlines())

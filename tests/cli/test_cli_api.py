@@ -19,7 +19,7 @@ from monitor.sandbox.settings import WorldOptions
 from monitor.sandbox.world.records.objects import Flow
 from tests.app.eventually import eventually
 from tests.app.processes import COMMAND, running
-from tests.cli.api_scene import TOKEN, api_scene, configured
+from tests.cli.api_scenario import TOKEN, api_scenario, configured
 from tests.cli.command_process import CommandProcess
 from tests.workspace.scripted import answer, refusal, serving
 
@@ -28,7 +28,7 @@ async def test_an_operation_is_called_by_either_name(
     tmp_path: Path, run_command: CommandProcess
 ) -> None:
     """The answer is printed as JSON, whichever way the operation was named."""
-    async with api_scene(tmp_path, run_command) as api:
+    async with api_scenario(tmp_path, run_command) as api:
         flow = next(iter(api.world.flows.live()))
         by_id = await api.answer("getFlow", flow.id)
         by_path = await api.answer("GET", f"/v4/flows/{flow.id}", "-q", "fields=id;name")
@@ -39,7 +39,7 @@ async def test_an_operation_is_called_by_either_name(
 
 async def test_all_follows_the_pages_of_a_list(tmp_path: Path, run_command: CommandProcess) -> None:
     """Without --all the workspace's first page, with it every row once, as lines of an array."""
-    async with api_scene(tmp_path, run_command) as api:
+    async with api_scenario(tmp_path, run_command) as api:
         person = min(flow.creator_id for flow in api.world.flows.live())
         for number in range(1_000):
             api.world.create(Flow, by=person, name=f"flow {number}")
@@ -62,7 +62,7 @@ async def test_all_follows_the_pages_of_a_list(tmp_path: Path, run_command: Comm
 
 async def test_an_empty_list_is_an_empty_array(tmp_path: Path, run_command: CommandProcess) -> None:
     """Nothing to follow is still a JSON document."""
-    async with api_scene(tmp_path, run_command) as api:
+    async with api_scenario(tmp_path, run_command) as api:
         assert await api.answer("listJobLibrary", "--all") == []
     assert api.requests[0][1]["limit"] == "250"
 
@@ -72,7 +72,7 @@ async def test_a_file_is_written_where_o_names_it(
 ) -> None:
     """A PDF goes to --out, or as it is into a pipe; what has no body makes no file."""
     into = tmp_path / "result.pdf"
-    async with api_scene(tmp_path, run_command) as api:
+    async with api_scenario(tmp_path, run_command) as api:
         flow = next(iter(api.world.flows.live()))
         api.engine.start_flow_run(flow, by=flow.creator_id)
         group = next(iter(api.world.job_groups.live()))
@@ -116,7 +116,7 @@ async def test_a_run_that_was_started_is_not_started_again(
 ) -> None:
     """The same --execution-id, a lost answer and its retries all mean one run."""
     options = WorldOptions(dropped=1.0, only=frozenset({"runFlow"}))
-    async with api_scene(tmp_path, run_command, options=options) as api:
+    async with api_scenario(tmp_path, run_command, options=options) as api:
         flow = next(iter(api.world.flows.live()))
         lost = asyncio.create_task(api("runFlow", flow.id, "--execution-id", "mine"))
         await eventually(lambda: len(api.requests) > 1, why="the run was not tried again")

@@ -13,7 +13,7 @@ from monitor.cli.options import CONFIG_FILE
 from monitor.cli.settings_files import load
 from monitor.model.errors import ConfigurationError
 from monitor.outputs.mqtt.settings import MqttSettings
-from tests.cli.doctor_scene import without_rights
+from tests.cli.doctor_scenario import without_rights
 
 GOOD = """
 [[workspaces]]

@@ -18,20 +18,22 @@ from monitor.model.events import EventType, RunEvent, WorkspaceEvent, run_event_
 from monitor.model.runs import RunState, Status
 from tests.cli.canned_server import always, other_server
 from tests.cli.command_process import CommandProcess
-from tests.cli.daemon_scene import DaemonClientScene, daemon_client
+from tests.cli.daemon_scenario import DaemonClientScenario, daemon_client
 
 ENDED = datetime(2026, 11, 21, 10, tzinfo=UTC)
 RECORDED = ENDED + timedelta(seconds=2)
 
 
 @pytest.fixture
-async def client(tmp_path: Path, run_command: CommandProcess) -> AsyncIterator[DaemonClientScene]:
-    async with daemon_client(tmp_path, run_command) as scene:
-        yield scene
+async def client(
+    tmp_path: Path, run_command: CommandProcess
+) -> AsyncIterator[DaemonClientScenario]:
+    async with daemon_client(tmp_path, run_command) as scenario:
+        yield scenario
 
 
 async def _record(
-    client: DaemonClientScene, run: RunState, event_type: EventType, at: datetime | None
+    client: DaemonClientScenario, run: RunState, event_type: EventType, at: datetime | None
 ) -> None:
     event = RunEvent(
         id=run_event_id(run.key, event_type),
@@ -45,7 +47,7 @@ async def _record(
     await client.site.bus.commit(Change(runs=(run,), events=(event,)), timeout_seconds=5)
 
 
-async def _a_run_noticed_at_its_end(client: DaemonClientScene) -> None:
+async def _a_run_noticed_at_its_end(client: DaemonClientScenario) -> None:
     """Let the poll that shows a run for the first time show its end; its start is not reported."""
     started = client.site.run("1")
     ended = client.site.run("1", Status.SUCCEEDED, approximate=("finished_at",))
@@ -67,7 +69,9 @@ async def _a_run_noticed_at_its_end(client: DaemonClientScene) -> None:
     await client.site.bus.commit(Change(events=(changed,)), timeout_seconds=5)
 
 
-async def test_the_time_of_recording_is_not_printed_as_reported(client: DaemonClientScene) -> None:
+async def test_the_time_of_recording_is_not_printed_as_reported(
+    client: DaemonClientScenario,
+) -> None:
     """A start that nobody reported is marked as recorded, or it would come after its own end."""
     await _a_run_noticed_at_its_end(client)
     done = await client.type("events", "--output", "wide")
@@ -80,7 +84,7 @@ async def test_the_time_of_recording_is_not_printed_as_reported(client: DaemonCl
     ]
 
 
-async def test_a_table_of_events_is_relative_in_time(client: DaemonClientScene) -> None:
+async def test_a_table_of_events_is_relative_in_time(client: DaemonClientScenario) -> None:
     """What is read at once has words for its times, with the marks of the instants."""
     await _a_run_noticed_at_its_end(client)
     done = await client.type("events", "--type", "run.started", "--type", "run.succeeded")
@@ -104,7 +108,7 @@ async def test_a_table_of_events_is_relative_in_time(client: DaemonClientScene) 
     ],
 )
 async def test_events_are_filtered(
-    client: DaemonClientScene, options: tuple[str, ...], ids: list[str]
+    client: DaemonClientScenario, options: tuple[str, ...], ids: list[str]
 ) -> None:
     """By workspace, kind, pipeline, type and instant; a limit is of the newest that fit."""
     await _a_run_noticed_at_its_end(client)
@@ -115,7 +119,7 @@ async def test_events_are_filtered(
     assert all(row["workspace"] == "acme" for row in rows)
 
 
-async def test_what_fits_is_searched_beyond_the_last_page(client: DaemonClientScene) -> None:
+async def test_what_fits_is_searched_beyond_the_last_page(client: DaemonClientScenario) -> None:
     """The newest event of a rare type is found after a thousand others."""
     rare = client.site.run("rare", Status.FAILED)
     await _record(client, rare, EventType.RUN_FAILED, ENDED)
@@ -129,14 +133,14 @@ async def test_what_fits_is_searched_beyond_the_last_page(client: DaemonClientSc
     assert last.err == "showing the newest 3; --limit 0 for all, or --since 7d\n"
 
 
-async def test_no_events_of_an_unknown_workspace(client: DaemonClientScene) -> None:
+async def test_no_events_of_an_unknown_workspace(client: DaemonClientScenario) -> None:
     """It is refused with the nearest name, not answered with nothing."""
     done = await client.type("events", "-w", "acm")
     assert (done.code, done.out) == (2, "")
     assert done.err == "--workspace: 'acm' is not known; did you mean acme?\n"
 
 
-async def test_both_times_are_in_json_under_their_names(client: DaemonClientScene) -> None:
+async def test_both_times_are_in_json_under_their_names(client: DaemonClientScenario) -> None:
     """A program gets CloudEvents; ``time`` is absent where the workspace reported none."""
     await _a_run_noticed_at_its_end(client)
     done = await client.type("events", "--json")
@@ -149,7 +153,7 @@ async def test_both_times_are_in_json_under_their_names(client: DaemonClientScen
     ]
 
 
-async def test_an_approximate_end_is_marked_among_runs_too(client: DaemonClientScene) -> None:
+async def test_an_approximate_end_is_marked_among_runs_too(client: DaemonClientScenario) -> None:
     """The table marks it; the field of the JSON document is the plain instant."""
     await _a_run_noticed_at_its_end(client)
     head, *rows = (await client.type("runs", "--output", "wide")).out.splitlines()

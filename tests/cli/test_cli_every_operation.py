@@ -12,7 +12,7 @@ from monitor.model.secrets import Secret
 from monitor.workspace.client import Priority, WorkspaceClient
 from monitor.workspace.files import Upload
 from monitor.workspace.settings import WorkspaceSettings
-from tests.cli.api_scene import configured
+from tests.cli.api_scenario import configured
 from tests.cli.command_process import CommandProcess
 from tests.sandbox.samples.sample import Living, Sample
 from tests.sandbox.samples.table import SAMPLES, open_living

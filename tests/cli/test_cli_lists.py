@@ -26,18 +26,20 @@ from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from monitor.model.triggers import DailyTrigger
 from tests.cli.canned_server import always, in_pages, other_server
 from tests.cli.command_process import CommandProcess
-from tests.cli.daemon_scene import DaemonClientScene, daemon_client
+from tests.cli.daemon_scenario import DaemonClientScenario, daemon_client
 
 ORDERS = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
 
 
 @pytest.fixture
-async def client(tmp_path: Path, run_command: CommandProcess) -> AsyncIterator[DaemonClientScene]:
-    async with daemon_client(tmp_path, run_command) as scene:
-        yield scene
+async def client(
+    tmp_path: Path, run_command: CommandProcess
+) -> AsyncIterator[DaemonClientScenario]:
+    async with daemon_client(tmp_path, run_command) as scenario:
+        yield scenario
 
 
-async def test_the_state_of_everything_is_a_sentence(client: DaemonClientScene) -> None:
+async def test_the_state_of_everything_is_a_sentence(client: DaemonClientScenario) -> None:
     """It is the page's own sentence; a script gets its level and counts."""
     done = await client.type("status")
     state = json.loads((await client.type("status", "--json")).out)
@@ -99,7 +101,7 @@ async def test_a_table_whose_whole_is_not_counted_is_cut_too(run_command: Comman
     assert exact.err == ""
 
 
-async def test_a_pipeline_can_be_copied(client: DaemonClientScene) -> None:
+async def test_a_pipeline_can_be_copied(client: DaemonClientScenario) -> None:
     """Its row has what `explain` takes, beside the name."""
     client.site.live_state.name_pipeline("acme", PipelineKind.FLOW, "7", "orders")
     client.site.stand(ORDERS, Status.FAILED)
@@ -110,7 +112,7 @@ async def test_a_pipeline_can_be_copied(client: DaemonClientScene) -> None:
     assert row[head.index("id ") :].split()[0].endswith("/7")
 
 
-async def test_workspaces_are_listed_with_their_reason(client: DaemonClientScene) -> None:
+async def test_workspaces_are_listed_with_their_reason(client: DaemonClientScenario) -> None:
     """A workspace that cannot be seen says since when, and why."""
     client.site.live_state.update_workspace(
         "acme",
@@ -127,7 +129,7 @@ async def test_workspaces_are_listed_with_their_reason(client: DaemonClientScene
 
 
 async def test_workspaces_say_what_no_list_shows_beside_another_reason(
-    client: DaemonClientScene,
+    client: DaemonClientScenario,
 ) -> None:
     """One reason hides no other."""
     unlisted = UnlistedRuns(kind=RunKind.JOB_GROUP, ids=("17",), count=1)
@@ -143,7 +145,7 @@ async def test_workspaces_say_what_no_list_shows_beside_another_reason(
     assert "no list shows run 17" in done.out
 
 
-async def test_workspaces_are_listed_with_their_tokens(client: DaemonClientScene) -> None:
+async def test_workspaces_are_listed_with_their_tokens(client: DaemonClientScenario) -> None:
     """How each is authenticated, when a refreshed token ends, and what endangers it."""
     trouble = TokenTrouble(
         kind=TokenTroubleKind.LOCKED_OUT,
@@ -168,7 +170,7 @@ async def test_workspaces_are_listed_with_their_tokens(client: DaemonClientScene
     assert rows[0]["refreshed_token.trouble.reason"] == "locked out: invalid_grant"
 
 
-async def test_schedules_name_what_they_start(client: DaemonClientScene) -> None:
+async def test_schedules_name_what_they_start(client: DaemonClientScenario) -> None:
     """One row a schedule; a disabled one says who switched it off."""
     trigger = DailyTrigger(timezone="Europe/Berlin", hour_of_day=6, minute_of_hour=30)
     daily = ScheduleKnown(
@@ -209,7 +211,7 @@ async def test_dead_letters_name_output_and_reason(run_command: CommandProcess) 
     )  # fmt: skip
 
 
-async def test_runs_are_filtered_and_say_why(client: DaemonClientScene) -> None:
+async def test_runs_are_filtered_and_say_why(client: DaemonClientScenario) -> None:
     """A name of `explain`, relative times and the reason; what all share stands below."""
     site = client.site
     await site.observe(
@@ -231,5 +233,5 @@ async def test_runs_are_filtered_and_say_why(client: DaemonClientScene) -> None:
     assert (none.out, none.err.startswith("no run fits; leave out a filter")) == ("", True)
 
 
-def _before(client: DaemonClientScene) -> datetime:
+def _before(client: DaemonClientScenario) -> datetime:
     return client.site.clock.now().astimezone(UTC) - timedelta(minutes=5)

@@ -17,16 +17,18 @@ from monitor.model.runs import RunKind, Status
 from tests.app.eventually import eventually
 from tests.cli.canned_server import always, other_server
 from tests.cli.command_process import CommandProcess
-from tests.cli.daemon_scene import DaemonClientScene, daemon_client
+from tests.cli.daemon_scenario import DaemonClientScenario, daemon_client
 
 
 @pytest.fixture
-async def client(tmp_path: Path, run_command: CommandProcess) -> AsyncIterator[DaemonClientScene]:
-    async with daemon_client(tmp_path, run_command) as scene:
-        yield scene
+async def client(
+    tmp_path: Path, run_command: CommandProcess
+) -> AsyncIterator[DaemonClientScenario]:
+    async with daemon_client(tmp_path, run_command) as scenario:
+        yield scenario
 
 
-async def test_a_success_is_waited_for(client: DaemonClientScene) -> None:
+async def test_a_success_is_waited_for(client: DaemonClientScenario) -> None:
     """The run is not known at first; its end is printed with how long it took, exit 0."""
     site = client.site
     async with asyncio.TaskGroup() as group:
@@ -41,7 +43,7 @@ async def test_a_success_is_waited_for(client: DaemonClientScene) -> None:
 
 
 @pytest.mark.parametrize("status", [Status.FAILED, Status.CANCELED, Status.LOST])
-async def test_any_other_end_is_a_failure(client: DaemonClientScene, status: Status) -> None:
+async def test_any_other_end_is_a_failure(client: DaemonClientScenario, status: Status) -> None:
     """Exit 1, with the reason in one line."""
     await client.site.observe(client.site.run("9", status, error="no such\ncolumn"))
     done = await client.type("track", "job_group", "9", "-w", "acme", "--wait")
@@ -49,7 +51,7 @@ async def test_any_other_end_is_a_failure(client: DaemonClientScene, status: Sta
     assert done.out == f"job_group/9 {status} after 0 s: no such column\n"
 
 
-async def test_waiting_has_an_end(client: DaemonClientScene) -> None:
+async def test_waiting_has_an_end(client: DaemonClientScenario) -> None:
     """A run that has not ended in time is named with its status, exit 1."""
     await client.site.observe(client.site.run("9"))
     done = await client.type("track", "job_group", "9", "--wait", "--timeout", "1s")
@@ -60,7 +62,7 @@ async def test_waiting_has_an_end(client: DaemonClientScene) -> None:
     )
 
 
-async def test_a_terminal_shows_how_far_the_run_is(client: DaemonClientScene) -> None:
+async def test_a_terminal_shows_how_far_the_run_is(client: DaemonClientScenario) -> None:
     """Status and time stand in one line, which is cleared before the last message."""
     await client.site.observe(client.site.run("9"))
     master, slave = os.openpty()
@@ -140,7 +142,7 @@ async def test_a_run_that_is_denied_later_is_waited_for_no_more(
     assert done.err == "error: the daemon answered 404: acme:job_group:9 is denied\n"
 
 
-async def test_a_request_is_dropped_by_a_command(client: DaemonClientScene) -> None:
+async def test_a_request_is_dropped_by_a_command(client: DaemonClientScenario) -> None:
     """Exit 0 with what the daemon answers; 1 where no such request waits."""
     done = await client.type("untrack", "job_group", "9")
     assert (done.code, done.out) == (0, "acme asks for job_group 9 no more\n")

@@ -40,9 +40,9 @@ _FIRED = {
 def prepared(edition: Edition = Edition.RL) -> tuple[Sandbox, ManualClock, DemoScenario]:
     clock = ManualClock(start=_NOON)
     sandbox = Sandbox(sandbox_settings(edition, speed=60, seed=1), clock)
-    story = DemoScenario(sandbox)
-    story.prepare()
-    return sandbox, clock, story
+    history = DemoScenario(sandbox)
+    history.prepare()
+    return sandbox, clock, history
 
 
 def test_the_week_behind_it_ends_well() -> None:
@@ -68,10 +68,10 @@ def test_the_week_behind_it_ends_well() -> None:
 
 async def test_three_things_go_wrong_and_nothing_else() -> None:
     """In three minutes one pipeline fails, one start is missed and one run goes on for too long."""
-    sandbox, clock, story = prepared()
+    sandbox, clock, history = prepared()
     world = sandbox.world
     await sandbox.start()
-    running = asyncio.create_task(story.run())
+    running = asyncio.create_task(history.run())
     try:
         sandbox.open_for_work()
         await clock.advance(14)
@@ -105,8 +105,8 @@ async def test_three_things_go_wrong_and_nothing_else() -> None:
 
 def test_the_text_names_what_is_wrong_where_the_edition_shows_it() -> None:
     """The paragraph has pipelines, reason and times; without schedules and plans less is wrong."""
-    _, _, story = prepared()
-    text = story.text(page_url="http://127.0.0.1:8080/", broker_port=1883).replace(TIE, " ")
+    _, _, history = prepared()
+    text = history.text(page_url="http://127.0.0.1:8080/", broker_port=1883).replace(TIE, " ")
     for part in (
         "'Supplier invoices' fails each time it runs: Column 'amount' could not be converted",
         "'Price list' starts every day at 12:01 UTC",
@@ -115,8 +115,8 @@ def test_the_text_names_what_is_wrong_where_the_edition_shows_it() -> None:
         "mosquitto_sub -p 1883 -t 'dataprep/#' -v",
     ):
         assert part in text
-    _, _, story = prepared(Edition.LE)
-    text = story.text(page_url="http://127.0.0.1:8080/", broker_port=1883).replace(TIE, " ")
+    _, _, history = prepared(Edition.LE)
+    text = history.text(page_url="http://127.0.0.1:8080/", broker_port=1883).replace(TIE, " ")
     assert "Supplier invoices" in text
     assert "Price list" not in text
     assert "Demand forecast" not in text

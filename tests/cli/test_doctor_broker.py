@@ -10,7 +10,7 @@ import pytest
 
 from monitor.model.secrets import Secret
 from monitor.outputs.mqtt.settings import MqttProtocol, MqttSettings
-from tests.cli.doctor_scene import Report, outcomes, run_checks
+from tests.cli.doctor_scenario import Report, outcomes, run_checks
 from tests.servers import Mosquitto, program
 
 

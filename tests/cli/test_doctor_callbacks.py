@@ -24,10 +24,10 @@ from monitor.model.secrets import Secret
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.world.records.objects import WebhookFlowTask
 from monitor.web.settings import ServerSettings
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually
 from tests.app.processes import Settings, Watched, daemon_process
-from tests.cli.doctor_scene import other_server, run_checks, without_rights
+from tests.cli.doctor_scenario import other_server, run_checks, without_rights
 from tests.servers import free_port
 
 
@@ -54,9 +54,9 @@ class Site(Struct, frozen=True, kw_only=True):
 
 @contextlib.asynccontextmanager
 async def a_site(edition: Edition = Edition.RL) -> AsyncIterator[Site]:
-    workspace, port = stage.sandbox(edition), free_port()
-    async with stage.started(workspace) as url:
-        acme = stage.workspace_configuration(workspace, url, callbacks_port=port)
+    workspace, port = fixture.sandbox(edition), free_port()
+    async with fixture.started(workspace) as url:
+        acme = fixture.workspace_configuration(workspace, url, callbacks_port=port)
         yield Site(workspace=workspace, acme=acme, port=port)
 
 
@@ -65,7 +65,7 @@ async def test_without_a_daemon_doctor_itself_is_called(tmp_path: Path) -> None:
     async with a_site() as site:
         line = await site.callbacks(tmp_path)
     assert (line.outcome, line.found.endswith("/hooks/acme and got 204")) == ("ok", True), line
-    assert stage.SECRET not in str(line)
+    assert fixture.SECRET not in str(line)
 
 
 async def test_a_public_url_that_leads_nowhere_fails(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ async def test_callbacks_made_by_hand_are_ok(tmp_path: Path) -> None:
     """Without a public URL no task is needed, and nothing can be tried."""
     async with a_site() as site:
         by_hand = msgspec.structs.replace(
-            site.acme, callbacks=CallbackSettings(secret=Secret(stage.SECRET))
+            site.acme, callbacks=CallbackSettings(secret=Secret(fixture.SECRET))
         )
         report = await run_checks(
             tmp_path, by_hand, callbacks=ListenerSettings(listen=f"127.0.0.1:{site.port}")
@@ -131,9 +131,9 @@ async def test_tasks_are_reported_as_the_daemon_keeps_them(tmp_path: Path) -> No
         world = site.workspace.world
         flows = list(world.flows.live())
         _fill(site.workspace, flows[0].id)
-        settings = stage.configuration(tmp_path, site.acme, callbacks_port=site.port)
+        settings = fixture.configuration(tmp_path, site.acme, callbacks_port=site.port)
         server = ServerSettings(listen=f"127.0.0.1:{free_port()}")
-        async with stage.daemon(msgspec.structs.replace(settings, server=server)) as face:
+        async with fixture.daemon(msgspec.structs.replace(settings, server=server)) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
 
             async def is_synchronised() -> bool:
@@ -159,12 +159,12 @@ async def two_monitors(
     """A daemon with its store in ``folder``, and what a configuration of it would name."""
     server = ServerSettings(listen=f"127.0.0.1:{free_port()}")
     acme = msgspec.structs.replace(
-        stage.unreachable("acme"),
-        callbacks=CallbackSettings(secret=Secret(stage.SECRET), **callbacks),
+        fixture.unreachable("acme"),
+        callbacks=CallbackSettings(secret=Secret(fixture.SECRET), **callbacks),
     )
-    settings = stage.configuration(folder, acme, callbacks_port=free_port())
+    settings = fixture.configuration(folder, acme, callbacks_port=free_port())
     assert settings.callbacks is not None
-    async with stage.daemon(msgspec.structs.replace(settings, server=server)):
+    async with fixture.daemon(msgspec.structs.replace(settings, server=server)):
         yield acme, server, settings.callbacks
 
 
@@ -199,7 +199,7 @@ async def test_our_daemon_is_known_by_its_store_however_that_is_named(tmp_path: 
 async def test_a_store_that_is_hidden_leaves_it_open_whose_daemon_it_is(tmp_path: Path) -> None:
     """Where this user may not see the store, doctor says so instead of guessing."""
     acme = msgspec.structs.replace(
-        stage.unreachable("acme"), callbacks=CallbackSettings(secret=Secret(stage.SECRET))
+        fixture.unreachable("acme"), callbacks=CallbackSettings(secret=Secret(fixture.SECRET))
     )
     with tempfile.TemporaryDirectory() as name:  # which only its owner may enter
         watched = Watched("acme", "http://127.0.0.1:9", "t")
@@ -294,10 +294,10 @@ def _fill(workspace: Sandbox, flow_id: int) -> None:
 async def test_a_real_callback_is_answered_with_a_retry(tmp_path: Path) -> None:
     """While doctor listens in place of the daemon, nothing is accepted and then lost."""
     port = free_port()
-    configuration = stage.configuration(
+    configuration = fixture.configuration(
         tmp_path,
         msgspec.structs.replace(
-            stage.unreachable("acme"), callbacks=CallbackSettings(secret=Secret(stage.SECRET))
+            fixture.unreachable("acme"), callbacks=CallbackSettings(secret=Secret(fixture.SECRET))
         ),
         callbacks_port=port,
     )
@@ -307,7 +307,7 @@ async def test_a_real_callback_is_answered_with_a_retry(tmp_path: Path) -> None:
         session.post(
             f"http://127.0.0.1:{port}/hooks/acme",
             json={"job_id": "7", "status": "Complete"},
-            headers={"X-Monitor-Secret": stage.SECRET},
+            headers={"X-Monitor-Secret": fixture.SECRET},
         ) as answer,
     ):
         assert listening.is_answering

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually
 from tests.app.processes import Settings, Watched, command, daemon_process
 from tests.servers import Mosquitto
@@ -16,8 +16,8 @@ from tests.servers import Mosquitto
 @contextlib.asynccontextmanager
 async def a_set_up(folder: Path) -> AsyncIterator[tuple[Settings, Mosquitto]]:
     """A workspace, a broker and the configuration that names both."""
-    workspace = stage.sandbox()
-    async with stage.started(workspace) as url, Mosquitto(folder) as broker:
+    workspace = fixture.sandbox()
+    async with fixture.started(workspace) as url, Mosquitto(folder) as broker:
         watched = Watched("acme", url, workspace.token)
         yield Settings(folder, watched, broker_url=broker.url, with_callbacks=True), broker
 
@@ -52,7 +52,7 @@ async def test_a_broken_set_up_exits_1_with_the_way_out(tmp_path: Path) -> None:
     assert "; see that" in failed[0]
     assert "; correct host and port in url" in failed[1]
     assert "the-token-itself" not in done.out
-    assert stage.SECRET not in done.out
+    assert fixture.SECRET not in done.out
 
 
 async def test_a_program_gets_the_same_as_json(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from monitor.cli.database_check import check_database
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.checks import CheckLine
 from monitor.model.secrets import Secret
-from tests.app import stage
+from tests.app import fixture
 from tests.bus.examples import SOON
 from tests.postgres_server import PostgresServer
 from tests.servers import free_port
@@ -163,7 +163,7 @@ async def test_another_configuration_of_a_workspace_fails(
         """UPDATE daemon SET digests = '{"acme": "2c26"}'""",
     ):
         await postgres.execute(statement, database=name)
-    settings, acme = StorageSettings(url=prepared, daemon="south"), stage.unreachable("acme")
+    settings, acme = StorageSettings(url=prepared, daemon="south"), fixture.unreachable("acme")
     line = (await lines(settings, acme))["store workspaces"]
     assert line.outcome == "failed"
     assert line.found == (
@@ -179,7 +179,7 @@ async def test_another_configuration_of_a_workspace_fails(
     moved = msgspec.structs.replace(acme, workspace=workspace)
     line = (await lines(settings, moved))["store workspaces"]
     assert (line.outcome, "stored in shard 'acme'" in line.found) == ("failed", True)
-    assert "store workspaces" not in await lines(settings, stage.unreachable("new"))
+    assert "store workspaces" not in await lines(settings, fixture.unreachable("new"))
 
 
 async def test_commits_that_could_be_lost_are_warned_of(durable: PostgresServer) -> None:

@@ -24,7 +24,13 @@ from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
 from monitor.outputs.certificates import Endpoint, check_certificate
 from monitor.web.settings import ServerSettings
-from tests.cli.doctor_scene import other_server, outcomes, run_checks, without_rights, workspace_at
+from tests.cli.doctor_scenario import (
+    other_server,
+    outcomes,
+    run_checks,
+    without_rights,
+    workspace_at,
+)
 from tests.servers import free_port
 
 _NOT_HERE = "192.0.2.1"  # an address for documentation, which no machine has

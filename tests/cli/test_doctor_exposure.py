@@ -17,7 +17,7 @@ from monitor.config import Configuration
 from monitor.model.secrets import Secret
 from monitor.web.settings import ServerSettings
 from tests.app.processes import Settings, Watched, command
-from tests.cli.doctor_scene import outcomes, run_checks, workspace_at
+from tests.cli.doctor_scenario import outcomes, run_checks, workspace_at
 
 _STRANGERS = 4_242  # a group that is neither root's nor ours
 

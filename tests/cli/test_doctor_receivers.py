@@ -13,7 +13,7 @@ from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
 from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from monitor.outputs.webhook.settings import WebhookSettings
-from tests.cli.doctor_scene import outcomes, run_checks
+from tests.cli.doctor_scenario import outcomes, run_checks
 from tests.outputs.receiving import PostReceiver
 from tests.servers import Alertmanager, free_port
 

@@ -13,7 +13,7 @@ from monitor.catalogue.operations import Edition
 from monitor.cli.doctor_checks.schedules import check_schedules
 from monitor.model.checks import CheckLine, CheckOutcome
 from monitor.workspace.client import WorkspaceClient
-from tests.cli.doctor_scene import EditionWorkspace, workspace_at
+from tests.cli.doctor_scenario import EditionWorkspace, workspace_at
 from tests.clocks import ManualClock
 from tests.polling.tiny_workspace import OVERLOADED
 

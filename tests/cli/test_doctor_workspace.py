@@ -14,7 +14,7 @@ from aiohttp import web
 
 from monitor.catalogue.operations import Edition
 from monitor.model.secrets import Secret
-from tests.cli.doctor_scene import EditionWorkspace, Report, outcomes, run_checks, workspace_at
+from tests.cli.doctor_scenario import EditionWorkspace, Report, outcomes, run_checks, workspace_at
 from tests.clocks import ManualClock
 from tests.polling.tiny_workspace import FORBIDDEN, OVERLOADED, stamp
 

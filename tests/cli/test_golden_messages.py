@@ -30,7 +30,7 @@ from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings
 from monitor.web.settings import ServerSettings
 from tests.cli.command_process import CommandProcess
-from tests.cli.doctor_scene import other_server
+from tests.cli.doctor_scenario import other_server
 from tests.servers import Mosquitto
 from tests.web.serving import serving
 
@@ -54,7 +54,7 @@ class Case(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     configuration: str | None = None
     arguments: tuple[str, ...] = ()
     environment: dict[str, str] = {}
-    scene: str = "dead"
+    scenario: str = "dead"
     token: str | None = None  # instead of the valid one
 
 
@@ -131,7 +131,7 @@ async def pipelines(folder: Path) -> AsyncIterator[Placeholders]:
         yield {"address": site.url.removeprefix("http://"), "token": TOKEN}
 
 
-SCENES: Mapping[str, Callable[[Path], AbstractAsyncContextManager[Placeholders]]] = {
+SCENARIOS: Mapping[str, Callable[[Path], AbstractAsyncContextManager[Placeholders]]] = {
     "dead": dead,
     "sandbox": sandbox,
     "broker": broker,
@@ -207,8 +207,8 @@ async def test_messages_of_commands_that_ask(
 ) -> None:
     """A refused call of the workspace or of the daemon is explained on stderr."""
     case = CASES[command, name]
-    async with SCENES[case.scene](tmp_path) as scene:
-        placeholders = {"folder": str(tmp_path), **scene}
+    async with SCENARIOS[case.scenario](tmp_path) as scenario:
+        placeholders = {"folder": str(tmp_path), **scenario}
         path = written(command, case, placeholders)
         done = await run_command(command, *case.arguments, config=path)
     assert_same(command, name, with_placeholders(done.err, placeholders))
@@ -221,8 +221,8 @@ async def test_messages_of_commands_that_ask(
 async def test_messages_of_doctor(tmp_path: Path, run_command: CommandProcess, name: str) -> None:
     """Warnings and failures have their lines on stdout, wrong usage on stderr."""
     case = CASES["doctor", name]
-    async with SCENES[case.scene](tmp_path) as scene:
-        placeholders = {"folder": str(tmp_path), **scene}
+    async with SCENARIOS[case.scenario](tmp_path) as scenario:
+        placeholders = {"folder": str(tmp_path), **scenario}
         path = written("doctor", case, placeholders)
         done = await run_command("doctor", *case.arguments, config=path)
     lines = done.out.splitlines(keepends=True)

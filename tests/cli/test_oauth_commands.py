@@ -17,10 +17,10 @@ from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import OAuthSettings, SandboxSettings
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import OauthSettings, WorkspaceSettings
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually
 from tests.cli.command_process import CommandProcess
-from tests.cli.doctor_scene import run_checks
+from tests.cli.doctor_scenario import run_checks
 
 
 @pytest.fixture(name="sandbox")
@@ -47,7 +47,7 @@ def workspace_of(sandbox: Sandbox, expires_at: datetime | None = None) -> Worksp
         workspace=WorkspaceSettings(
             name="acme", url=sandbox.url, oauth=oauth, requests_per_minute=60_000, retries=0
         ),
-        poll=stage.POLL,
+        poll=fixture.POLL,
     )
 
 
@@ -78,9 +78,9 @@ async def test_doctor_asks_a_running_daemon(tmp_path: Path, sandbox: Sandbox) ->
     pair, port = sandbox.pair, unused_port()
     server = ServerSettings(listen=f"127.0.0.1:{port}")
     configuration = msgspec.structs.replace(
-        stage.configuration(tmp_path, workspace_of(sandbox)), server=server
+        fixture.configuration(tmp_path, workspace_of(sandbox)), server=server
     )
-    async with stage.daemon(configuration) as face:
+    async with fixture.daemon(configuration) as face:
 
         async def is_reached() -> bool:
             known = await face.json("/api/v1/workspaces/acme")

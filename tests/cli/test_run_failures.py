@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from monitor.web.settings import ServerSettings
-from tests.app import stage
+from tests.app import fixture
 from tests.app.processes import Settings, Watched, command
 from tests.postgres_server import PostgresServer
 from tests.servers import free_port
@@ -38,8 +38,8 @@ async def said(settings: Settings, *, code: int) -> list[str]:
 
 async def test_a_store_in_use_names_its_holder(settings: Settings) -> None:
     """Exit 1, so that systemd tries again: the other daemon may go."""
-    configuration = stage.configuration(settings.folder, stage.unreachable("acme"))
-    async with stage.daemon(configuration):
+    configuration = fixture.configuration(settings.folder, fixture.unreachable("acme"))
+    async with fixture.daemon(configuration):
         (line,) = await said(settings, code=1)
     assert line.startswith('error: storage.url: "sqlite:///')
     assert f"{settings.folder}/state.db is held by" in line
@@ -66,11 +66,11 @@ async def test_another_daemon_on_the_address_is_named_as_such(
 ) -> None:
     """Exit 2: the configuration has to change, or the other daemon to go."""
     (tmp_path / "other").mkdir()
-    other = stage.configuration(tmp_path / "other", stage.unreachable("acme"))
+    other = fixture.configuration(tmp_path / "other", fixture.unreachable("acme"))
     other = msgspec.structs.replace(
         other, server=ServerSettings(listen=f"127.0.0.1:{settings.port}")
     )
-    async with stage.daemon(other):
+    async with fixture.daemon(other):
         (line,) = await said(settings, code=2)
     address = f"127.0.0.1:{settings.port}"
     assert line == (

@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from monitor.app.daemon import Daemon
 from monitor.cli.service_manager import ServiceManager
 from monitor.model.clock import SystemClock
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually, pause
 from tests.app.processes import COMMAND, DaemonProcess, Settings, Watched, daemon_process
 from tests.clocks import ManualClock
@@ -334,7 +334,7 @@ async def test_a_daemon_that_cannot_start_is_never_ready(
 
 async def test_a_store_that_is_locked_answers_the_probe(tmp_path: Path) -> None:
     """A refusal is an answer, as no new start mends it: the daemon is not to be killed for it."""
-    settings = stage.configuration(tmp_path, stage.unreachable("acme"))
+    settings = fixture.configuration(tmp_path, fixture.unreachable("acme"))
     daemon = Daemon(settings, clock=SystemClock(), registry=CollectorRegistry())
     stop = asyncio.Event()
     seconds: list[float] = []

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.cli.store_access import check_store_access, user_name
 from monitor.model.clock import SystemClock
-from tests.cli.doctor_scene import run_checks, without_rights
+from tests.cli.doctor_scenario import run_checks, without_rights
 
 
 def listing(folder: Path) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.app.eventually import eventually
 from tests.app.processes import DaemonProcess, Done, Watched, command, daemon_process
-from tests.crash.scene import CrashSettings
+from tests.crash.scenario import CrashSettings
 from tests.crash.sender import Sender
 from tests.servers import free_port
 

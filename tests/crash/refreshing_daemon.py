@@ -26,8 +26,8 @@ from monitor.sandbox.world.records.objects import Token, TokenPair
 from monitor.sandbox.world.token_pairs import replaced
 from monitor.workspace.access.stored_tokens import StoredTokens, decoder
 from tests.app.eventually import eventually, pause
+from tests.app.fixture import started
 from tests.app.processes import DaemonProcess, Settings, Watched
-from tests.app.stage import started
 from tests.crash import store_copy
 from tests.crash.token_gate import Step, TokenGate
 
@@ -95,7 +95,7 @@ class RefreshSettings(Settings):
         )
 
 
-class RefreshScene:
+class RefreshScenario:
     """The workspace, the gate before its token endpoint, and the lives of one daemon."""
 
     def __init__(
@@ -286,9 +286,9 @@ async def _entry_in(database: str) -> bytes | None:
 
 
 @contextlib.asynccontextmanager
-async def refresh_scene(
+async def refresh_scenario(
     folder: Path, *, seed: int, database: str | None = None
-) -> AsyncIterator[RefreshScene]:
+) -> AsyncIterator[RefreshScenario]:
     """Yield once the daemon has read with its first access token.
 
     The endpoint revokes a pair of which a used refresh token is sent, as strict ones do.
@@ -311,9 +311,9 @@ async def refresh_scene(
             folder, watched, token_url=gate.url, pair=workspace.pair, database=database
         )
         daemon = DaemonProcess(settings)
-        scene = RefreshScene(workspace, gate, daemon, settings, seed=seed)
+        scenario = RefreshScenario(workspace, gate, daemon, settings, seed=seed)
         try:
-            await scene.start()
-            yield scene
+            await scenario.start()
+            yield scenario
         finally:
             await daemon.leave()

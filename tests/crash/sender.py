@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import aiohttp
 
 from tests.app.eventually import pause
-from tests.app.stage import SECRET
+from tests.app.fixture import SECRET
 
 EndCallback = tuple[str, str]  # id of the job group, the workspace's word for its end
 

@@ -21,51 +21,51 @@ from tests.crash import sent_alerts
 from tests.crash.cluster.watches import AlertmanagerWatch, labels_of
 from tests.crash.conftest import ReportCounts
 from tests.crash.disks import Disk, small_file_system
-from tests.crash.scene import Scene, scene
+from tests.crash.scenario import Scenario, scenario
 from tests.outputs.receiving import PostReceiver
 from tests.servers import Alertmanager
 
 _PATIENCE_SECONDS = 60.0
 
 
-def recipes_of(scene: Scene) -> list[Recipe]:
+def recipes_of(scenario: Scenario) -> list[Recipe]:
     """Return one recipe of each flow that can run."""
-    world = scene.workspace.world
+    world = scenario.workspace.world
     recipes = {
         recipe.flow_id: recipe for recipe in world.recipes.live() if world.outputs_of(recipe.id)
     }
     return list(recipes.values())
 
 
-def received(scene: Scene) -> dict[AlertKey, list[str]]:
+def received(scenario: Scenario) -> dict[AlertKey, list[str]]:
     """Return what was reported of failures; an id that came with two contents fails the test."""
     return {
         alert_key: words
-        for alert_key, words in alerts_by_key(scene.subscriber).items()
+        for alert_key, words in alerts_by_key(scenario.subscriber).items()
         if alert_key[0] == "run_failed"
     }
 
 
-async def end_runs(scene: Scene, recipes: list[Recipe], outcome: Outcome) -> None:
+async def end_runs(scenario: Scenario, recipes: list[Recipe], outcome: Outcome) -> None:
     """Let one job group of each flow end so, one after the other, for a few seconds."""
     for recipe in recipes:
-        seconds = scene.chance.uniform(0.2, 1.0)
+        seconds = scenario.chance.uniform(0.2, 1.0)
         order = Order(
             flow_id=recipe.flow_id, outcome=outcome, queue_seconds=0.1, work_seconds=seconds
         )
-        scene.workspace.engine.order(order)
-        scene.workspace.engine.start_job_group(recipe, by=recipe.creator_id)
-        await pause(scene.chance.uniform(0.0, 0.4))
+        scenario.workspace.engine.order(order)
+        scenario.workspace.engine.start_job_group(recipe, by=recipe.creator_id)
+        await pause(scenario.chance.uniform(0.0, 0.4))
 
 
-async def kill_until(scene: Scene, expected: list[list[str]], *, kills: int) -> None:
+async def kill_until(scenario: Scenario, expected: list[list[str]], *, kills: int) -> None:
     """Kill the daemon at random moments while runs end, then wait for what must be reported."""
     for _ in range(kills):
-        await pause(scene.chance.uniform(0.0, 1.2))
-        await scene.kill()
+        await pause(scenario.chance.uniform(0.0, 1.2))
+        await scenario.kill()
     await eventually(
-        lambda: list(received(scene).values()) == expected,
-        why=lambda: f"seed {scene.seed}: {received(scene)}\n{scene.daemon.log[-3000:]}",
+        lambda: list(received(scenario).values()) == expected,
+        why=lambda: f"seed {scenario.seed}: {received(scenario)}\n{scenario.daemon.log[-3000:]}",
         within_seconds=_PATIENCE_SECONDS,
     )
 
@@ -75,7 +75,7 @@ async def test_kills_while_pipelines_fail_and_recover(
     tmp_path: Path, seed: int, report_counts: ReportCounts, kills: int
 ) -> None:
     """In each half: every flow that failed fired once, every one that recovered resolved once."""
-    async with scene(tmp_path, seed=seed) as crash:
+    async with scenario(tmp_path, seed=seed) as crash:
         recipes = recipes_of(crash)
         for outcome, words in (
             (Outcome.FAILED, ["fired"]),
@@ -107,7 +107,7 @@ async def test_a_full_disk_takes_no_alert_back_at_an_alertmanager(
             AlertmanagerWatch(alertmanager.url, find_daemon=lambda *_: "")
         )
         crash = await stack.enter_async_context(
-            scene(tmp_path, seed=seed, store=disk.path, alertmanager_url=watch.url)
+            scenario(tmp_path, seed=seed, store=disk.path, alertmanager_url=watch.url)
         )
         recipes, words = recipes_of(crash), list[str]()
         for outcome in (Outcome.FAILED, Outcome.COMPLETE, Outcome.FAILED, Outcome.COMPLETE):
@@ -136,19 +136,19 @@ async def test_a_full_disk_takes_no_alert_back_at_an_alertmanager(
 
 
 async def end_with_full_disk(
-    scene: Scene, disk: Disk, recipes: list[Recipe], outcome: Outcome, *, is_killed: bool
+    scenario: Scenario, disk: Disk, recipes: list[Recipe], outcome: Outcome, *, is_killed: bool
 ) -> None:
     """Let runs end while the disk becomes full, is full, and has room again; or the daemon dies."""
-    ending = asyncio.create_task(end_runs(scene, recipes, outcome))
-    await pause(scene.chance.uniform(0.0, 1.0))
-    disk.fill(scene.daemon.process_id)
-    await eventually(scene.reports_that_the_store_fails, why=lambda: scene.daemon.log[-3000:])
-    await pause(scene.chance.uniform(0.0, 2.0))
+    ending = asyncio.create_task(end_runs(scenario, recipes, outcome))
+    await pause(scenario.chance.uniform(0.0, 1.0))
+    disk.fill(scenario.daemon.process_id)
+    await eventually(scenario.reports_that_the_store_fails, why=lambda: scenario.daemon.log[-3000:])
+    await pause(scenario.chance.uniform(0.0, 2.0))
     if is_killed:
-        assert await scene.daemon.end(signal.SIGKILL) == -signal.SIGKILL
+        assert await scenario.daemon.end(signal.SIGKILL) == -signal.SIGKILL
     disk.free(0)
     if is_killed:
-        await scene.daemon.start()
+        await scenario.daemon.start()
     await ending
 
 

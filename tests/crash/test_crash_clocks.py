@@ -10,7 +10,7 @@ import pytest
 from tests.app.eventually import eventually, pause
 from tests.crash import store_copy
 from tests.crash.conftest import ReportCounts
-from tests.crash.scene import Scene, scene
+from tests.crash.scenario import Scenario, scenario
 from tests.postgres_server import PostgresServer
 from tests.set_clock import SetClock
 
@@ -25,8 +25,8 @@ _LOGS_AND_MEMORY = (
 )
 
 
-async def let_some_end(crash: Scene) -> None:
-    """Let runs begin and end, with a callback of each; `Scene.check` compares the ends."""
+async def let_some_end(crash: Scenario) -> None:
+    """Let runs begin and end, with a callback of each; `Scenario.check` compares the ends."""
     job_groups = crash.start_job_groups(_JOB_GROUPS, work_seconds=(0.2, 1))
     await crash.until_ended()
     await crash.sender.send([(str(run.id), str(run.status)) for run in job_groups])
@@ -38,7 +38,7 @@ async def test_a_clock_that_is_set_loses_nothing(
 ) -> None:
     """Forward and back by 40 days while runs end: every end is reported once."""
     clock = SetClock(tmp_path / "clock")
-    async with scene(tmp_path, seed=seed, environment=clock.environment) as crash:
+    async with scenario(tmp_path, seed=seed, environment=clock.environment) as crash:
         for seconds in (_FAR, -_FAR):
             clock.ahead_by(seconds)
             await pause(_SEEN_SECONDS)
@@ -53,7 +53,7 @@ async def test_steps_of_the_clock_lose_and_delete_nothing(
 ) -> None:
     """A second, an hour and 40 days, both ways; retention comes while it is 40 days ahead."""
     clock = SetClock(tmp_path / "clock")
-    async with scene(tmp_path, seed=seed, environment=clock.environment) as crash:
+    async with scenario(tmp_path, seed=seed, environment=clock.environment) as crash:
         for seconds in (0.0, 1.0, -1.0, _HOUR, -_HOUR, -_FAR, _FAR):
             clock.ahead_by(seconds)
             await pause(_SEEN_SECONDS)
@@ -111,7 +111,7 @@ async def test_steps_of_the_clocks_about_a_database_lose_and_delete_nothing(
     own = SetClock(tmp_path / "clock")
     clocks = {"daemon": [own], "database": [set_server.clock], "both": [own, set_server.clock]}
     url = f"{set_server.server.url(set_server.database)}?sslmode=disable"
-    async with scene(tmp_path, seed=seed, environment=own.environment, database=url) as crash:
+    async with scenario(tmp_path, seed=seed, environment=own.environment, database=url) as crash:
 
         async def set_clocks(seconds: float) -> None:
             for clock in clocks[whose]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.crash.cluster.episodes import play
-from tests.crash.cluster.scene import ClusterOptions
+from tests.crash.cluster.scenario import ClusterOptions
 from tests.crash.conftest import ReportCounts
 
 LEASE_SECONDS = 3.0

@@ -12,7 +12,7 @@ from monitor.sandbox.world.faults import parse_faults
 from monitor.sandbox.world.records.runs import NativeStatus
 from tests.app.eventually import pause
 from tests.crash.conftest import ReportCounts
-from tests.crash.scene import FORGED_FROM, scene
+from tests.crash.scenario import FORGED_FROM, scenario
 
 FORGED = 10
 _FOR_AGES = 3_600.0
@@ -23,7 +23,7 @@ async def test_kills_in_a_burst_of_callbacks(
     tmp_path: Path, seed: int, report_counts: ReportCounts, count: int
 ) -> None:
     """Ends that no list shows: every callback acknowledged with 2xx is published."""
-    async with scene(tmp_path, seed=seed) as crash:
+    async with scenario(tmp_path, seed=seed) as crash:
         job_groups = crash.start_job_groups(count, work_seconds=(2, 4))
         await crash.until_received("started", job_groups)
         options = crash.workspace.world.options
@@ -62,7 +62,7 @@ async def test_kills_while_polling_under_load(
         flow_runs_per_hour=80, plan_runs_per_hour=40, job_groups_per_hour=200, samples_per_hour=20
     )
     faults = parse_faults(["status_500=0.03,dropped=0.02,shifted_pages=0.3"])
-    async with scene(tmp_path, seed=seed, traffic=load, speed=120, options=faults) as crash:
+    async with scenario(tmp_path, seed=seed, traffic=load, speed=120, options=faults) as crash:
         for _ in range(kills):
             await pause(crash.chance.uniform(0.2, 1.5))
             await crash.kill()

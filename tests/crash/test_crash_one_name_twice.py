@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from monitor.bus.postgres.leases.lease import RENEWALS
-from tests.app import stage
+from tests.app import fixture
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.app.processes import Watched
@@ -80,10 +80,10 @@ async def twins(folder: Path, postgres: PostgresServer, database: str) -> AsyncI
         found = process_of(port, to=to, process_ids=by_process)
         return None if found is None else by_process[found]
 
-    sandbox = stage.sandbox()
+    sandbox = fixture.sandbox()
     async with AsyncExitStack() as stack:
         watched = Watched(
-            "acme", await stack.enter_async_context(stage.started(sandbox)), sandbox.token
+            "acme", await stack.enter_async_context(fixture.started(sandbox)), sandbox.token
         )
         sandbox.open_for_work()
         broker = await stack.enter_async_context(keeping_broker(folder))
@@ -116,10 +116,10 @@ async def test_of_two_daemons_with_one_name_one_publishes(
     tmp_path: Path, postgres: PostgresServer, empty_database: str, away: str
 ) -> None:
     """The second is refused while the first lives; one that was away too long is told, and ends."""
-    async with twins(tmp_path, postgres, empty_database) as scene:
-        first, second = scene.first, scene.second
+    async with twins(tmp_path, postgres, empty_database) as scenario:
+        first, second = scenario.first, scenario.second
         await first.start()
-        await scene.until_sent(first)
+        await scenario.until_sent(first)
         with pytest.raises(pytest.fail.Exception, match=_REFUSED):
             await second.start()
         assert await second.process.ended() == 1
@@ -128,14 +128,14 @@ async def test_of_two_daemons_with_one_name_one_publishes(
         else:
             first.hold_networks()
         await second.start()
-        await scene.until_sent(second)
+        await scenario.until_sent(second)
         first.thaw()
         first.release_networks()
         async with asyncio.timeout(_TOLD_SECONDS):
             assert await first.process.ended() == 1, first.process.log[-3000:]
         assert _REFUSED in first.process.log
-        assert scene.sent(first)[-1] < scene.sent(second)[0]
-        assert_in_turn(scene.received(), first, second)
+        assert scenario.sent(first)[-1] < scenario.sent(second)[0]
+        assert_in_turn(scenario.received(), first, second)
         await second.stop()
 
 
@@ -144,8 +144,8 @@ async def test_of_two_daemons_with_one_name_that_start_at_once_one_goes_on(
     tmp_path: Path, postgres: PostgresServer, empty_database: str, late_seconds: float
 ) -> None:
     """The other one is refused before it has published anything, also by a slow database."""
-    async with twins(tmp_path, postgres, empty_database) as scene:
-        members = (scene.first, scene.second)
+    async with twins(tmp_path, postgres, empty_database) as scenario:
+        members = (scenario.first, scenario.second)
         for member in members:
             member.slow_networks(late_seconds)
         starts = [asyncio.create_task(member.start()) for member in members]
@@ -155,8 +155,8 @@ async def test_of_two_daemons_with_one_name_that_start_at_once_one_goes_on(
         left, refused = members if failures[0] is None else reversed(members)
         assert await refused.process.ended() == 1
         assert _REFUSED in refused.process.log
-        await scene.until_sent(left)
-        assert set(scene.received()) == {left.name}
+        await scenario.until_sent(left)
+        assert set(scenario.received()) == {left.name}
         await left.stop()
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.app.eventually import eventually, pause
 from tests.crash.conftest import ReportCounts
 from tests.crash.disks import Disk, limited_file_size, small_file_system
-from tests.crash.scene import scene
+from tests.crash.scenario import scenario
 
 CALLBACKS = 300
 
@@ -23,7 +23,7 @@ async def test_the_broker_goes_and_comes_in_a_burst(
     tmp_path: Path, seed: int, report_counts: ReportCounts
 ) -> None:
     """Stopped twice, once while the daemon is killed too: the subscriber misses nothing."""
-    async with scene(tmp_path, seed=seed) as crash:
+    async with scenario(tmp_path, seed=seed) as crash:
         job_groups = crash.start_job_groups(CALLBACKS, work_seconds=(1, 5))
         await pause(crash.chance.uniform(0.5, 1.5))
         await crash.broker.stop()
@@ -60,7 +60,7 @@ async def test_a_disk_that_is_full_for_a_while(
 ) -> None:
     """Callbacks are refused while there is no room, and everything is reported when there is."""
     with disk_of(tmp_path) as disk:
-        async with scene(tmp_path, seed=seed, store=disk.path) as crash:
+        async with scenario(tmp_path, seed=seed, store=disk.path) as crash:
             job_groups = crash.start_job_groups(CALLBACKS, work_seconds=(2, 4))
             await crash.until_received("started", job_groups)
             disk.fill(crash.daemon.process_id)
@@ -90,7 +90,7 @@ async def test_a_file_that_is_locked_for_a_while(
     tmp_path: Path, seed: int, report_counts: ReportCounts
 ) -> None:
     """Another program holds a write lock, longer than a callback waits, twice; one kill between."""
-    async with scene(tmp_path, seed=seed) as crash:
+    async with scenario(tmp_path, seed=seed) as crash:
         job_groups = crash.start_job_groups(CALLBACKS, work_seconds=(1, 4))
         async with locked(crash.store):
             await eventually(crash.reports_that_the_store_fails, why=lambda: crash.daemon.log)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.conftest import ReportCounts
-from tests.crash.refreshing_daemon import Death, RefreshScene, refresh_scene
+from tests.crash.refreshing_daemon import Death, RefreshScenario, refresh_scenario
 from tests.crash.token_gate import Step
 
 pytestmark = pytest.mark.timeout(300)  # lives of seconds each, on a machine that does more
@@ -19,7 +19,7 @@ _SHORT = (
 )
 
 
-def report(crash: RefreshScene, report_counts: ReportCounts, where: str, seed: int) -> None:
+def report(crash: RefreshScenario, report_counts: ReportCounts, where: str, seed: int) -> None:
     report_counts(
         f"kills in refreshes, {where}",
         seed=seed,
@@ -34,7 +34,7 @@ async def test_kills_within_refreshes(
     tmp_path: Path, seed: int, report_counts: ReportCounts
 ) -> None:
     """Each next life reads again by itself, or says which answer is lost; a stop loses none."""
-    async with refresh_scene(tmp_path, seed=seed) as crash:
+    async with refresh_scenario(tmp_path, seed=seed) as crash:
         for death in _SHORT:
             await crash.die(death)
             await crash.start()
@@ -46,7 +46,7 @@ async def test_kills_within_refreshes_on_a_database(
     tmp_path: Path, empty_database: str, seed: int, report_counts: ReportCounts
 ) -> None:
     """The same where the pair lies in PostgreSQL, with its shard."""
-    async with refresh_scene(tmp_path, seed=seed, database=empty_database) as crash:
+    async with refresh_scenario(tmp_path, seed=seed, database=empty_database) as crash:
         await crash.die(_SHORT[1])
         await crash.start()
         await crash.check()
@@ -60,7 +60,7 @@ async def test_hours_of_kills_within_refreshes(
     tmp_path: Path, seed: int, report_counts: ReportCounts, kills: int
 ) -> None:
     """Hundreds of refreshes with a kill at any step of them, also while a life begins."""
-    async with refresh_scene(tmp_path, seed=seed) as crash:
+    async with refresh_scenario(tmp_path, seed=seed) as crash:
         while crash.kills < kills:
             if crash.happens(0.1):
                 await crash.stop_within_a_refresh()

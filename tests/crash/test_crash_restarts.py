@@ -11,19 +11,19 @@ from monitor.sandbox.settings import TrafficSettings
 from monitor.sandbox.world.faults import parse_faults
 from tests.app.eventually import eventually, pause
 from tests.crash.conftest import ReportCounts
-from tests.crash.scene import Scene, scene
+from tests.crash.scenario import Scenario, scenario
 
 # Operation -> since when it is refused; only a poll of its own finds that out.
 WITHHELD = {"listApiAccessTokens": 0.0, "countOutputObjects": 0.0}
 
 
-def workspace_events(crash: Scene) -> list[bytes]:
+def workspace_events(crash: Scenario) -> list[bytes]:
     """Return the received events of the workspace itself."""
     received = crash.subscriber.messages
     return [message.payload for message in received if "/acme/event/" in message.topic]
 
 
-async def knows_what_is_withheld(crash: Scene) -> bool:
+async def knows_what_is_withheld(crash: Scenario) -> bool:
     """True once the first life has read everything."""
     capability = "dataprep_capability"
     return await crash.daemon.face.shows(capability, 0, workspace="acme", capability="read_tokens")
@@ -39,7 +39,7 @@ async def test_restarts_report_nothing_of_their_own(
     )
     faults = parse_faults(["status_500=0.05,dropped=0.03,shifted_pages=0.3"])
     faults.lose.update(WITHHELD)
-    async with scene(tmp_path, seed=seed, traffic=load, speed=120, options=faults) as crash:
+    async with scenario(tmp_path, seed=seed, traffic=load, speed=120, options=faults) as crash:
         await eventually(
             lambda: knows_what_is_withheld(crash), why=lambda: crash.daemon.log[-2_000:]
         )

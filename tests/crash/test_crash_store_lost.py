@@ -13,7 +13,7 @@ import pytest
 from tests.app.eventually import eventually, pause
 from tests.crash.conftest import ReportCounts
 from tests.crash.lone_daemon import ended, flood, lone_daemon, reason_of, settings_for, start_of
-from tests.crash.scene import scene
+from tests.crash.scenario import scenario
 
 # A commit that was under way when the store went may still be answered.
 _GRACE_SECONDS = 1.0
@@ -113,7 +113,7 @@ async def test_a_log_changed_by_another_program_ends_the_daemon(
     tmp_path: Path, seed: int, report_counts: ReportCounts
 ) -> None:
     """Behind positions that it did not give it ends at once: it neither spins nor grows."""
-    async with scene(tmp_path, seed=seed) as crash:
+    async with scenario(tmp_path, seed=seed) as crash:
         job_groups = crash.start_job_groups(10, work_seconds=(0.5, 1))
         await crash.until_received("started", job_groups)
         with closing(sqlite3.connect(crash.store, timeout=10)) as db, db:

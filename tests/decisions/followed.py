@@ -20,7 +20,7 @@ from monitor.sandbox.world.records.objects import Flow, Recipe
 from monitor.sandbox.world.records.runs import JobGroup, RanFor
 from tests.app.eventually import pause
 from tests.clocks import ManualClock, advance_together
-from tests.polling.conftest import NAME, Scene, asleep, until
+from tests.polling.conftest import NAME, Scenario, asleep, until
 
 ALL = ["queued", "started", "succeeded"]
 ADA = 11  # the administrator, whose token it is
@@ -61,11 +61,11 @@ class Followed:
         self._tasks: list[asyncio.Task[None]] = []
         self._arrived = 0
         self.sandbox.on_request(self._count)
-        self.scene: Scene
+        self.scenario: Scenario
 
     async def __aenter__(self) -> Self:
         url = await self.sandbox.start()
-        self.scene = Scene(
+        self.scenario = Scenario(
             clock=self.clock,
             folder=self._folder,
             url=url,
@@ -75,7 +75,7 @@ class Followed:
             page_size=self._page_size,
             requests_per_minute=self._requests_per_minute,
         )
-        await self.scene.open()
+        await self.scenario.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -92,7 +92,7 @@ class Followed:
         await asleep(self.clock)
 
     def begin_unawaited(self) -> None:
-        self.poller = self.scene.poller()
+        self.poller = self.scenario.poller()
         self._tasks.append(asyncio.create_task(self.poller.run()))
 
     async def crash(self, *, opens_again: bool = True) -> None:
@@ -102,9 +102,9 @@ class Followed:
         if self._tasks:
             await asyncio.wait(self._tasks)
         self._tasks.clear()
-        await self.scene.close()
+        await self.scenario.close()
         if opens_again:
-            await self.scene.open()
+            await self.scenario.open()
 
     async def pass_time(self, seconds: float, *, step: float = 15.0) -> None:
         """Let workspace and monitor live on for so long."""
@@ -124,7 +124,7 @@ class Followed:
             await pause(0.005)
             await until(lambda: self._arrived <= self._answered())
             beat = StateEntry(workspace=NAME, topic="test", key="second", value=b"%d" % second)
-            await self.scene.bus.commit(Change(state_entries=(beat,)), timeout_seconds=20)
+            await self.scenario.bus.commit(Change(state_entries=(beat,)), timeout_seconds=20)
 
     def _count(self, *_: object) -> None:
         self._arrived += 1
@@ -133,7 +133,7 @@ class Followed:
         name = "dataprep_monitor_api_requests"
         return sum(
             sample.value
-            for metric in self.scene.registry.collect()
+            for metric in self.scenario.registry.collect()
             if metric.name == name
             for sample in metric.samples
             if sample.name == f"{name}_total"
@@ -169,7 +169,7 @@ class Followed:
 
     async def events(self, run_id: int | None = None) -> list[RunEvent]:
         """Return what was published of runs, in the order of the log."""
-        recorded = await self.scene.bus.events(after=0, limit=10_000)
+        recorded = await self.scenario.bus.events(after=0, limit=10_000)
         return [
             event.event
             for event in recorded
@@ -190,11 +190,11 @@ class Followed:
     def label_of(self, flow: Flow) -> str:
         """Return the name under which a flow is shown."""
         pipeline = Pipeline(kind=PipelineKind.FLOW, id=str(flow.id))
-        return self.scene.live_state.view.label(NAME, pipeline)
+        return self.scenario.live_state.view.label(NAME, pipeline)
 
     def ignored(self, source: str) -> float:
         labels = {"source": source, "outcome": "ignored"}
-        return self.scene.sample("dataprep_monitor_observations_total", **labels)
+        return self.scenario.sample("dataprep_monitor_observations_total", **labels)
 
     def on_list(self, act: Callable[[Mapping[str, str]], None]) -> None:
         """Call ``act`` with the query just before each page of the job library is served."""

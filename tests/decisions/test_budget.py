@@ -48,7 +48,7 @@ async def test_details_leave_the_change_polls_their_turn(
 
 async def detailed_ends(it: Followed) -> list[str]:
     """Return how the runs ended whose records have been read, in the order of reading."""
-    recorded = await it.scene.bus.events(after=0, limit=10_000)
+    recorded = await it.scenario.bus.events(after=0, limit=10_000)
     return [
         str(event.event.run.status)
         for event in recorded

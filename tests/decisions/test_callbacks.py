@@ -31,28 +31,28 @@ class Door:
 
     def __init__(self, it: Followed) -> None:
         self._it = it
-        scene = it.scene
+        scenario = it.scenario
         self.reader = InboxReader(
             NAME,
             settings=SETTINGS,
-            bus=scene.bus,
-            observer=scene.observer,
-            clock=scene.clock,
+            bus=scenario.bus,
+            observer=scenario.observer,
+            clock=scenario.clock,
             follower=it.poller,
         )
         intake = CallbackIntake(
             NAME,
-            observer=scene.observer,
-            view=scene.live_state.view,
+            observer=scenario.observer,
+            view=scenario.live_state.view,
             follower=it.poller,
             inbox=self.reader,
         )
         self.listener = CallbackListener(
             settings=ListenerSettings(listen="127.0.0.1:0", wrong_secret_delay_seconds=0),
             workspaces={NAME: SETTINGS},
-            receive=received_by(intake, scene.bus),
-            clock=scene.clock,
-            registry=scene.registry,
+            receive=received_by(intake, scenario.bus),
+            clock=scenario.clock,
+            registry=scenario.registry,
         )
         self.port = 0
 
@@ -82,7 +82,7 @@ class Door:
             seconds -= 10
 
     async def waiting(self) -> int:
-        return len((await self._it.scene.bus.inbox(NAME, limit=1_000)).callbacks)
+        return len((await self._it.scenario.bus.inbox(NAME, limit=1_000)).callbacks)
 
 
 @contextlib.asynccontextmanager
@@ -112,7 +112,7 @@ async def test_a_forged_run_id(tmp_path: Path) -> None:
         assert await door.waiting() == 0
         assert requests.count("getJobGroup") == 2
         labels = {"source": "callback", "outcome": "unconfirmed"}
-        assert it.scene.sample("dataprep_monitor_observations_total", **labels) == 2
+        assert it.scenario.sample("dataprep_monitor_observations_total", **labels) == 2
 
 
 async def test_a_callback_that_is_earlier_than_every_poll(tmp_path: Path) -> None:
@@ -151,12 +151,12 @@ async def test_a_callback_that_lies(tmp_path: Path, reported: str, claimed: str,
         assert await door.send(group.id, str(group.status)) == 204
         await it.pass_time(60)
 
-        story = ["queued", "started", claimed, "corrected", true]
-        assert await it.transitions(group.id) == story
+        history = ["queued", "started", claimed, "corrected", true]
+        assert await it.transitions(group.id) == history
         observed = [event.observed_by for event in await it.events(group.id)]
         assert observed[2] is Source.CALLBACK
         assert Source.CALLBACK not in observed[3:]
-        assert it.scene.sample("dataprep_monitor_contradictions_total", workspace=NAME) == 0
+        assert it.scenario.sample("dataprep_monitor_contradictions_total", workspace=NAME) == 0
 
 
 @pytest.mark.parametrize(("reported", "first"), [("Failed", "succeeded"), ("Complete", "failed")])
@@ -175,7 +175,7 @@ async def test_a_contradiction(tmp_path: Path, reported: str, first: str) -> Non
         await it.pass_time(60)
 
         assert await it.transitions(group.id) == ["queued", "started", first]
-        assert it.scene.sample("dataprep_monitor_contradictions_total", workspace=NAME) == 1
+        assert it.scenario.sample("dataprep_monitor_contradictions_total", workspace=NAME) == 1
 
 
 @pytest.mark.parametrize("rows", ["with_flow", "bare"])

@@ -31,10 +31,10 @@ async def test_ends_that_seem_to_lie_before_following_are_not_missed_silently(
             await it.pass_time(120)
             missed = it.run_job_groups(2)
             await it.pass_time(240)
-        status = it.scene.live_state.workspaces[NAME]
+        status = it.scenario.live_state.workspaces[NAME]
 
         assert [await it.transitions(run.id) for run in missed] == [[], []]
-        assert it.scene.sample(MISSED, workspace=NAME) == 2
+        assert it.scenario.sample(MISSED, workspace=NAME) == 2
         (line,) = [line for line in lines if line["event"] == SET_BACK]
         assert line["log_level"] == "warning"
         assert line["behind_seconds"] > 3_000
@@ -47,12 +47,12 @@ async def test_ends_that_seem_to_lie_before_following_are_not_missed_silently(
         await it.pass_time(120)
         run = it.run_job_group()
         await it.pass_time(120)
-        status = it.scene.live_state.workspaces[NAME]
+        status = it.scenario.live_state.workspaces[NAME]
 
         assert await it.transitions(run.id) == ALL
         assert status.reachability is Reachability.REACHABLE
         assert rule.evaluate(WorkspaceFacts(status=status), 600) == "ok"
-        assert it.scene.sample(MISSED, workspace=NAME) == 2
+        assert it.scenario.sample(MISSED, workspace=NAME) == 2
 
 
 async def test_a_clock_that_was_ahead_when_following_began_is_noticed(tmp_path: Path) -> None:
@@ -63,10 +63,10 @@ async def test_a_clock_that_was_ahead_when_following_began_is_noticed(tmp_path: 
         await it.crash()
         await it.begin()
         await it.pass_time(60)
-        assert it.scene.live_state.workspaces[NAME].clock_set_back is not None
+        assert it.scenario.live_state.workspaces[NAME].clock_set_back is not None
 
         await it.pass_time(600)
-        assert it.scene.live_state.workspaces[NAME].clock_set_back is None
+        assert it.scenario.live_state.workspaces[NAME].clock_set_back is None
 
 
 async def test_a_step_back_within_what_was_followed_is_no_secret(tmp_path: Path) -> None:
@@ -75,14 +75,14 @@ async def test_a_step_back_within_what_was_followed_is_no_secret(tmp_path: Path)
         await it.pass_time(900)
         it.options.clock_offset_seconds = -300.0
         await it.pass_time(120)
-        status = it.scene.live_state.workspaces[NAME]
+        status = it.scenario.live_state.workspaces[NAME]
         rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
         assert status.reachability is Reachability.DEGRADED
         assert rule.evaluate(WorkspaceFacts(status=status), 0) == "firing"
         assert "ordered before" in str(rule.firing.facts["reason"])
 
         await it.pass_time(300)
-        status = it.scene.live_state.workspaces[NAME]
+        status = it.scenario.live_state.workspaces[NAME]
         assert (status.clock_set_back, status.reachability) == (None, Reachability.REACHABLE)
 
 
@@ -98,11 +98,11 @@ async def test_a_clock_that_is_wrong_for_one_round_is_no_alarm(
         await it.pass_time(30)
         it.options.clock_offset_seconds = 0.0
         await it.pass_time(120)
-        status, now = it.scene.live_state.workspaces[NAME], it.sandbox.world.now()
-        active = it.scene.live_state.active[it.scene.key(run.id)].run
+        status, now = it.scenario.live_state.workspaces[NAME], it.sandbox.world.now()
+        active = it.scenario.live_state.active[it.scenario.key(run.id)].run
 
         assert (status.clock_set_back, status.reachability) == (None, Reachability.REACHABLE)
-        assert max(it.scene.live_state.complete.values()) <= now
+        assert max(it.scenario.live_state.complete.values()) <= now
         assert active.jobs is not None
         assert active.jobs.read_at is not None
         assert active.jobs.read_at <= now
@@ -116,7 +116,7 @@ async def test_what_waited_for_the_former_time_goes_by_the_present(tmp_path: Pat
         await it.pass_time(180)
         it.options.clock_offset_seconds = 0.0
         await it.pass_time(180)
-        live_state, now = it.scene.live_state, it.sandbox.world.now()
+        live_state, now = it.scenario.live_state, it.sandbox.world.now()
         assert live_state.workspaces[NAME].clock_set_back is not None
         assert max(live_state.complete.values()) <= now
         assert min(live_state.complete.values()) > now - timedelta(seconds=180)
@@ -134,12 +134,12 @@ async def test_a_clock_that_was_set_ahead_is_followed_without_a_doubt(tmp_path: 
         it.options.clock_offset_seconds = 900.0
         run = it.run_job_group()
         await it.pass_time(45)
-        state = await it.scene.state(run.id)
+        state = await it.scenario.state(run.id)
         await it.pass_time(120)
 
         assert state is not None
         assert (await it.transitions(run.id), state.implausible) == (ALL, ())
-        skew = it.scene.live_state.workspaces[NAME].clock_skew_seconds
+        skew = it.scenario.live_state.workspaces[NAME].clock_skew_seconds
         assert skew == pytest.approx(900, abs=20)
 
 
@@ -152,5 +152,5 @@ async def test_a_small_step_back_is_no_alarm(tmp_path: Path) -> None:
         run = it.run_job_group()
         await it.pass_time(240)
 
-        assert it.scene.live_state.workspaces[NAME].clock_set_back is None
+        assert it.scenario.live_state.workspaces[NAME].clock_set_back is None
         assert await it.transitions(run.id) == ALL

@@ -16,7 +16,7 @@ from monitor.catalogue.operations import Edition
 from monitor.config import Configuration
 from monitor.model.clock import SystemClock
 from monitor.sandbox.sandbox import Sandbox
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, counted, ends_in, keeping_broker
@@ -24,7 +24,7 @@ from tests.clocks import FastClock
 from tests.servers import Relay
 
 OUTCOMES = "dataprep_monitor_notifications_total"
-KINDS = stage.kinds_of(Edition.RL)
+KINDS = fixture.kinds_of(Edition.RL)
 KEPT_EVENTS = 8  # of the log that overtakes an output
 
 
@@ -51,20 +51,20 @@ async def test_a_consumer_is_added_and_removed(tmp_path: Path) -> None:
     place that stays, retention would wait forever for who never comes back.
     """
     clock = FastClock()
-    workspace = stage.sandbox(speed=1_000, clock=clock)
+    workspace = fixture.sandbox(speed=1_000, clock=clock)
     async with (
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
     ):
-        watched = stage.workspace_configuration(workspace, url)
-        without = stage.configuration(tmp_path, watched)
-        async with stage.daemon(without, clock=clock) as face:
+        watched = fixture.workspace_configuration(workspace, url)
+        without = fixture.configuration(tmp_path, watched)
+        async with fixture.daemon(without, clock=clock) as face:
             await let_some_end(workspace, face)
         former = ends_in(workspace.ledger, KINDS)
 
-        with_mqtt = stage.configuration(tmp_path, watched, broker_url=broker.url)
-        async with stage.daemon(with_mqtt, clock=clock) as face:
+        with_mqtt = fixture.configuration(tmp_path, watched, broker_url=broker.url)
+        async with fixture.daemon(with_mqtt, clock=clock) as face:
             await let_some_end(workspace, face)
         new = ends_in(workspace.ledger, KINDS) - former
         await eventually(
@@ -72,7 +72,7 @@ async def test_a_consumer_is_added_and_removed(tmp_path: Path) -> None:
         )
         assert subscriber.received().ends() == new
 
-        async with stage.daemon(without, clock=clock) as face:
+        async with fixture.daemon(without, clock=clock) as face:
             await let_some_end(workspace, face)
         await all_events_may_leave(without)
 
@@ -115,18 +115,18 @@ async def test_retention_overtakes_a_consumer(tmp_path: Path) -> None:
 
     Waiting for it without end fills the disk; passing over the gap in silence hides the loss.
     """
-    workspace = stage.sandbox(speed=1_000)
+    workspace = fixture.sandbox(speed=1_000)
     async with (
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
     ):
         await broker.stop()
-        settings = stage.configuration(
-            tmp_path, stage.workspace_configuration(workspace, url), broker_url=broker.url
+        settings = fixture.configuration(
+            tmp_path, fixture.workspace_configuration(workspace, url), broker_url=broker.url
         )
         settings = with_short_log(settings)
-        async with stage.daemon(settings) as face:
+        async with fixture.daemon(settings) as face:
             await let_some_end(workspace, face)
             lost = "dataprep_monitor_events_lost_total"
             await eventually(
@@ -172,20 +172,20 @@ async def test_a_failing_output_beside_healthy_ones(tmp_path: Path) -> None:
     Where events go out one output after the other, the slowest of them stops all.
     """
     clock = FastClock()
-    workspace = stage.sandbox(speed=1_000, clock=clock)
+    workspace = fixture.sandbox(speed=1_000, clock=clock)
     async with (
-        stage.started(workspace) as url,
+        fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
         Relay(broker.port) as relay,
     ):
         relay.is_deaf = True
-        settings = stage.configuration(
+        settings = fixture.configuration(
             tmp_path,
-            stage.workspace_configuration(workspace, url),
+            fixture.workspace_configuration(workspace, url),
             broker_url=f"mqtt://127.0.0.1:{relay.port}",
         )
-        async with stage.daemon(settings, clock=clock) as face:
+        async with fixture.daemon(settings, clock=clock) as face:
             await let_some_end(workspace, face)
             happened = ends_in(workspace.ledger, KINDS)
             assert relay.has_more_than(0)

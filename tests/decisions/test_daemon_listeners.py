@@ -9,7 +9,7 @@ import pytest
 
 from monitor.callbacks.settings import ListenerSettings
 from monitor.web.settings import ServerSettings
-from tests.app import stage
+from tests.app import fixture
 from tests.servers import free_port
 
 
@@ -19,11 +19,11 @@ async def test_the_door_for_callbacks_leads_nowhere_else(tmp_path: Path) -> None
     On one port for all, who opens the door for callbacks opens it for everything.
     """
     port = free_port()
-    settings = stage.configuration(tmp_path, stage.unreachable("acme"), callbacks_port=port)
+    settings = fixture.configuration(tmp_path, fixture.unreachable("acme"), callbacks_port=port)
     outside = ("/", "/metrics", "/healthz", "/api/v1/runs", "/api/v1/track")
-    async with stage.daemon(settings) as face, aiohttp.ClientSession() as session:
+    async with fixture.daemon(settings) as face, aiohttp.ClientSession() as session:
         shown = [await status(session, f"http://127.0.0.1:{port}{path}") for path in outside]
-        hook = f"/hooks/acme/{stage.SECRET.replace(' ', '%20')}"
+        hook = f"/hooks/acme/{fixture.SECRET.replace(' ', '%20')}"
         callback = {"job_id": "1", "status": "Complete"}
         accepted = await status(session, f"http://127.0.0.1:{port}{hook}", callback)
         inside = await status(session, face.url + hook, callback)
@@ -37,7 +37,7 @@ async def test_no_callbacks_are_listened_for_unasked(tmp_path: Path) -> None:
     """Without the section there is no second door, and both stay with the machine by default."""
     port = ListenerSettings().port
     async with (
-        stage.daemon(stage.configuration(tmp_path, stage.unreachable("acme"))),
+        fixture.daemon(fixture.configuration(tmp_path, fixture.unreachable("acme"))),
         aiohttp.ClientSession() as session,
     ):
         with pytest.raises(aiohttp.ClientConnectorError):

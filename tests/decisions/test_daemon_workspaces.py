@@ -14,13 +14,13 @@ from monitor.app.daemon import Addresses, Daemon
 from monitor.catalogue.operations import Edition
 from monitor.model.clock import SystemClock
 from monitor.sandbox.sandbox import Sandbox
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import counted, ends_in
 from tests.clocks import FastClock
 
-KINDS = stage.kinds_of(Edition.RL)
+KINDS = fixture.kinds_of(Edition.RL)
 
 
 @pytest.mark.parametrize(
@@ -35,17 +35,17 @@ async def test_one_odd_payload_in_one_workspace(
     In one loop for all workspaces the first page that is no JSON ends every monitor.
     """
     clock = FastClock()
-    here = stage.sandbox(seed=1, speed=1_000, clock=clock)
-    odd = stage.sandbox(seed=2, speed=1_000, clock=clock)
+    here = fixture.sandbox(seed=1, speed=1_000, clock=clock)
+    odd = fixture.sandbox(seed=2, speed=1_000, clock=clock)
     odd.world.options.only = frozenset({"listJobLibrary"})
     async with (
-        stage.started(here) as here_url,
-        stage.started(odd) as odd_url,
-        stage.daemon(
-            stage.configuration(
+        fixture.started(here) as here_url,
+        fixture.started(odd) as odd_url,
+        fixture.daemon(
+            fixture.configuration(
                 tmp_path,
-                stage.workspace_configuration(here, here_url, name="here"),
-                stage.workspace_configuration(odd, odd_url, name="odd"),
+                fixture.workspace_configuration(here, here_url, name="here"),
+                fixture.workspace_configuration(odd, odd_url, name="odd"),
             ),
             clock=clock,
         ) as face,
@@ -84,7 +84,7 @@ async def test_a_reload_in_the_middle_of_a_poll(tmp_path: Path) -> None:
 
     A watermark that moved for a poll which was cut off would leave runs behind it.
     """
-    workspace = stage.sandbox(speed=1_000)
+    workspace = fixture.sandbox(speed=1_000)
     requested = asyncio.Event()
 
     def on_operation(operation_id: str, _: Mapping[str, str]) -> None:
@@ -92,12 +92,12 @@ async def test_a_reload_in_the_middle_of_a_poll(tmp_path: Path) -> None:
             requested.set()
 
     workspace.on_request(on_operation)
-    async with stage.started(workspace) as url:
-        watched = stage.workspace_configuration(workspace, url)
+    async with fixture.started(workspace) as url:
+        watched = fixture.workspace_configuration(workspace, url)
         # No overlap and no slower list: nothing else finds what a poll leaves behind.
         poll = msgspec.structs.replace(watched.poll, overlap_seconds=0.0, reconcile_seconds=600.0)
         watched = msgspec.structs.replace(watched, poll=poll)
-        settings = stage.configuration(tmp_path, watched)
+        settings = fixture.configuration(tmp_path, watched)
         daemon = Daemon(settings, clock=SystemClock(), registry=CollectorRegistry())
         stop = asyncio.Event()
         started: asyncio.Future[Addresses] = asyncio.get_running_loop().create_future()

@@ -42,7 +42,7 @@ async def test_a_crash_in_the_middle_of_the_initial_poll(tmp_path: Path, page: i
         meanwhile = it.run_job_group()
         await it.pass_time_there(2_000)
         await it.begin()
-        states = [await it.scene.state(group.id) for group in old]
+        states = [await it.scenario.state(group.id) for group in old]
         assert [state is not None and state.historical for state in states] == [True] * 22
         await it.pass_time(600, step=60)
 

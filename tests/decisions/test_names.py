@@ -18,8 +18,8 @@ TOPICS = Topics(prefix="dataprep/v1", instance="monitor")
 async def succeeded(it: Followed) -> dict[str, float]:
     """Return what the metrics page of a daemon that starts now counts, by pipeline."""
     metrics = Metrics(
-        bus=it.scene.bus,
-        live_state=it.scene.live_state.view,
+        bus=it.scenario.bus,
+        live_state=it.scenario.live_state.view,
         clock=it.clock,
         registry=CollectorRegistry(),
         settings=MetricsSettings(),

@@ -38,7 +38,7 @@ async def failed(it: Followed) -> dict[RunKind, RunEvent]:
 
 
 async def states(it: Followed, events: dict[RunKind, RunEvent]) -> dict[RunKind, RunState]:
-    known = await it.scene.observer.known([event.run.key for event in events.values()])
+    known = await it.scenario.observer.known([event.run.key for event in events.values()])
     return {key.kind: state for key, state in known.items()}
 
 
@@ -92,12 +92,12 @@ async def test_links_have_a_share_of_the_budget(tmp_path: Path, requests_per_min
         it.sandbox.engine.order(Order(outcome=Outcome.COMPLETE, work_seconds=3_000.0))
         run = it.sandbox.engine.start_plan_run(plan, by=ADA)
         await it.live(int(HAND_OVER_SECONDS) + 120)
-        active = it.scene.live_state.active.values()
+        active = it.scenario.live_state.active.values()
         linked = [each.run for each in active if each.run.parents.plan_run == str(run.id)]
         assert {each.key.kind for each in linked} == {RunKind.JOB_GROUP, RunKind.FLOW_RUN}
         detailed = [
             recorded.event.id
-            for recorded in await it.scene.bus.events(after=0, limit=10_000)
+            for recorded in await it.scenario.bus.events(after=0, limit=10_000)
             if recorded.event.type is EventType.RUN_DETAILED
         ]
         assert len(detailed) >= requests_per_minute / 10

@@ -34,7 +34,7 @@ async def test_our_clock_is_five_minutes_off(tmp_path: Path, offset_seconds: flo
 
         assert [await it.transitions(group.id) for group in new] == [ALL] * 8
         assert [await it.transitions(group.id) for group in old] == [[], []]
-        assert abs((it.scene.since() - it.sandbox.world.now()).total_seconds() + 480) < 3
+        assert abs((it.scenario.since() - it.sandbox.world.now()).total_seconds() + 480) < 3
 
 
 async def test_a_run_appears_behind_the_overlap(tmp_path: Path) -> None:
@@ -107,5 +107,5 @@ async def test_a_poison_row_holds_the_watermark(tmp_path: Path, poison: str) -> 
 
         assert [await it.transitions(run.id) for run in runs] == [ALL] * 4
         behind = it.sandbox.world.now().timestamp() - max(bounds) / 1_000
-        assert behind < 60 + it.scene.settings.overlap_seconds
-        assert len(it.scene.polls.refetch_queue) == 0
+        assert behind < 60 + it.scenario.settings.overlap_seconds
+        assert len(it.scenario.polls.refetch_queue) == 0

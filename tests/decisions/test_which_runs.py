@@ -112,7 +112,7 @@ async def test_deleted_runs(tmp_path: Path) -> None:
         await it.pass_time(1_200, step=60)
         assert await it.transitions(gone.id) == ["queued", "started", "lost"]
         assert await it.transitions(stays.id) == ["queued", "started"]
-        assert [key.id for key in it.scene.live_state.active] == [str(stays.id)]
+        assert [key.id for key in it.scenario.live_state.active] == [str(stays.id)]
         assert Status.LOST in {event.run.status for event in await it.events(gone.id)}
 
 

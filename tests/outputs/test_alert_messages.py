@@ -14,7 +14,7 @@ from monitor.model.errors import OutputRefusedError
 from monitor.model.events import AlertEvent, EventType
 from monitor.outputs.cloudevents import PAYLOAD_BYTES_LIMIT, TRIMMED, encode, message_of, type_name
 from monitor.outputs.payload_schemas import payload_schemas
-from tests.outputs.alert_stories import ENDED, alert, event_of, fired, resolved
+from tests.outputs.alert_histories import ENDED, alert, event_of, fired, resolved
 
 ALERT_TYPES = [event_type for event_type in EventType if event_type.startswith("alert.")]
 

@@ -18,10 +18,10 @@ from monitor.model.secrets import Secret
 from monitor.outputs.alertmanager.output import AlertmanagerOutput
 from monitor.outputs.alertmanager.settings import ALERTMANAGER, AlertmanagerSettings
 from tests.app.eventually import eventually
-from tests.outputs.alert_stories import BEGAN, ENDED, alert, event_of, fired, resolved
-from tests.outputs.output_scene import QUICK, OutputScene
+from tests.outputs.alert_histories import BEGAN, ENDED, alert, event_of, fired, resolved
+from tests.outputs.histories import run_event
+from tests.outputs.output_scenario import QUICK, OutputScenario
 from tests.outputs.receiving import BROKEN, PostReceiver, ReceivedRequest
-from tests.outputs.stories import run_event
 
 
 @pytest.fixture
@@ -32,17 +32,17 @@ async def receiver() -> AsyncIterator[PostReceiver]:
 
 
 @pytest.fixture
-async def scene(tmp_path: Path, receiver: PostReceiver) -> AsyncIterator[OutputScene]:
-    """Return a scene with one Alertmanager, whose output is not yet running."""
-    async with OutputScene(tmp_path, lambda scene: output_for(scene, receiver)) as made:
+async def scenario(tmp_path: Path, receiver: PostReceiver) -> AsyncIterator[OutputScenario]:
+    """Return a scenario with one Alertmanager, whose output is not yet running."""
+    async with OutputScenario(tmp_path, lambda scenario: output_for(scenario, receiver)) as made:
         yield made
 
 
-def output_for(scene: OutputScene, receiver: PostReceiver, **more: Any) -> AlertmanagerOutput:
+def output_for(scenario: OutputScenario, receiver: PostReceiver, **more: Any) -> AlertmanagerOutput:
     settings = AlertmanagerSettings(
         urls=(receiver.url,), timeout_seconds=2, resend_seconds=60, **QUICK
     )
-    return AlertmanagerOutput(msgspec.structs.replace(settings, **more), scene.parts)
+    return AlertmanagerOutput(msgspec.structs.replace(settings, **more), scenario.parts)
 
 
 def ids(request: ReceivedRequest) -> list[str]:
@@ -54,17 +54,17 @@ async def test_a_repetition_reads_as_of_its_own_time(
     tmp_path: Path, receiver: PostReceiver
 ) -> None:
     """An alert that has not changed is resent with its age of now, by the workspace's clock."""
-    async with OutputScene(
-        tmp_path, lambda scene: output_for(scene, receiver, resend_seconds=0.2)
-    ) as scene:
-        scene.live_state.update_workspace("w", clock_skew_seconds=50.0)
-        began = scene.clock.now()
+    async with OutputScenario(
+        tmp_path, lambda scenario: output_for(scenario, receiver, resend_seconds=0.2)
+    ) as scenario:
+        scenario.live_state.update_workspace("w", clock_skew_seconds=50.0)
+        began = scenario.clock.now()
         waits = alert(
             templates={"summary": "waits {created_at:since}"},
             facts={"created_at": began.isoformat()},
         )
-        scene.snapshot = AlertingSnapshot(alerts=(waits,))
-        await scene.start()
+        scenario.snapshot = AlertingSnapshot(alerts=(waits,))
+        await scenario.start()
         await eventually(lambda: len(summaries(receiver)) > 1, why="always the same text")
         assert not {f"waits for {seconds} s" for seconds in range(2, 50)} & summaries(receiver)
 
@@ -78,25 +78,29 @@ def summaries(receiver: PostReceiver) -> set[str]:
     }
 
 
-async def test_start_and_end_arrive_in_order(scene: OutputScene, receiver: PostReceiver) -> None:
+async def test_start_and_end_arrive_in_order(
+    scenario: OutputScenario, receiver: PostReceiver
+) -> None:
     """Both are posted to the API of version 2; other events are skipped."""
-    await scene.start()
-    await scene.emit(run_event(), fired(1), event_of(alert(1), EventType.ALERT_REMINDED, number=1))
-    await scene.until_delivered()
-    await scene.emit(resolved(1))
-    await scene.until_delivered()
+    await scenario.start()
+    await scenario.emit(
+        run_event(), fired(1), event_of(alert(1), EventType.ALERT_REMINDED, number=1)
+    )
+    await scenario.until_delivered()
+    await scenario.emit(resolved(1))
+    await scenario.until_delivered()
     alerts = [posted_alert for request in receiver.requests for posted_alert in request.json()]
     assert {request.path for request in receiver.requests} == {"/api/v2/alerts"}
     assert len(alerts) == 2
     assert alerts[1]["endsAt"] == ENDED.isoformat().replace("+00:00", "Z")
-    assert (scene.count("delivered"), scene.count("skipped")) == (2, 2)
+    assert (scenario.count("delivered"), scenario.count("skipped")) == (2, 2)
 
 
-async def test_a_storm_needs_few_requests(scene: OutputScene, receiver: PostReceiver) -> None:
+async def test_a_storm_needs_few_requests(scenario: OutputScenario, receiver: PostReceiver) -> None:
     """Five hundred alerts are posted once each, at most 64 in a request."""
-    await scene.emit(*[fired(number) for number in range(500)])
-    await scene.start()
-    await scene.until_delivered()
+    await scenario.emit(*[fired(number) for number in range(500)])
+    await scenario.start()
+    await scenario.until_delivered()
     posted_ids = [id_ for request in receiver.requests for id_ in ids(request)]
     assert posted_ids == [str(number) for number in range(500)]
     assert max(len(ids(request)) for request in receiver.requests) <= 64
@@ -105,29 +109,29 @@ async def test_a_storm_needs_few_requests(scene: OutputScene, receiver: PostRece
 
 @pytest.mark.parametrize("status", [500, 503, 429, 401, 404, 302, BROKEN])
 async def test_an_alertmanager_that_cannot_accept_alerts_is_retried(
-    scene: OutputScene, receiver: PostReceiver, status: int
+    scenario: OutputScenario, receiver: PostReceiver, status: int
 ) -> None:
     """No alert is lost or becomes a dead letter, whatever the Alertmanager answers meanwhile."""
     receiver.answers.extend([status, status])
-    await scene.start()
-    await scene.emit(fired(1), fired(2))
-    await scene.until_delivered()
+    await scenario.start()
+    await scenario.emit(fired(1), fired(2))
+    await scenario.until_delivered()
     assert {id_ for request in receiver.accepted for id_ in ids(request)} == {"1", "2"}
-    assert await scene.letters() == []
+    assert await scenario.letters() == []
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
 async def test_an_alertmanager_with_another_time_is_posted_to_by_its_own(
-    scene: OutputScene, receiver: PostReceiver, hours: int
+    scenario: OutputScenario, receiver: PostReceiver, hours: int
 ) -> None:
     """No alert is posted as lapsed, or as not ended, by a clock that is not the Alertmanager's."""
-    theirs = scene.clock.now() + timedelta(hours=hours)
+    theirs = scenario.clock.now() + timedelta(hours=hours)
     receiver.headers = {"Date": format_datetime(theirs, usegmt=True)}
-    await scene.start()
-    await scene.emit(fired(1))
-    await scene.until_delivered()
-    await scene.emit(resolved(2, ends_at=scene.clock.now()))
-    await scene.until_delivered()
+    await scenario.start()
+    await scenario.emit(fired(1))
+    await scenario.until_delivered()
+    await scenario.emit(resolved(2, ends_at=scenario.clock.now()))
+    await scenario.until_delivered()
     first, fires, ends = (request.json() for request in receiver.requests)
     assert first == []  # its answer has the time
     lapses_at, ends_at = (datetime.fromisoformat(sent[0]["endsAt"]) for sent in (fires, ends))
@@ -136,20 +140,20 @@ async def test_an_alertmanager_with_another_time_is_posted_to_by_its_own(
 
 
 async def test_an_alertmanager_without_a_time_is_posted_to_by_our_own(
-    scene: OutputScene, receiver: PostReceiver
+    scenario: OutputScenario, receiver: PostReceiver
 ) -> None:
     """It is asked once, also where it refuses to be sent no alert."""
     receiver.headers = {"Date": "today"}
     receiver.status_for = lambda body: 400 if body == b"[]" else 200
-    await scene.start()
+    await scenario.start()
     for number in (1, 2):
-        await scene.emit(fired(number))
-        await scene.until_delivered()
+        await scenario.emit(fired(number))
+        await scenario.until_delivered()
     assert [ids(request) for request in receiver.requests] == [[], ["1"], ["2"]]
 
 
 async def test_a_clock_that_is_set_takes_no_alert_back(
-    scene: OutputScene, receiver: PostReceiver
+    scenario: OutputScenario, receiver: PostReceiver
 ) -> None:
     """Each alert is posted as firing and as begun by the Alertmanager's clock, whatever ours shows.
 
@@ -157,11 +161,11 @@ async def test_a_clock_that_is_set_takes_no_alert_back(
     """
     steps = [-40 * 86_400, 40 * 86_400, -3_600, 3_600, -1, 1, 0]
     for number, seconds in enumerate(steps):
-        scene.clock.ahead = timedelta(seconds=seconds)
+        scenario.clock.ahead = timedelta(seconds=seconds)
         if number == 0:
-            await scene.start()
-        await scene.emit(fired(number))
-        await scene.until_delivered()
+            await scenario.start()
+        await scenario.emit(fired(number))
+        await scenario.until_delivered()
     posted = [sent for request in receiver.requests for sent in request.json()]
     now = datetime.now(UTC)
     for sent in posted:
@@ -172,31 +176,33 @@ async def test_a_clock_that_is_set_takes_no_alert_back(
 
 
 async def test_the_status_shows_whether_it_answers(
-    scene: OutputScene, receiver: PostReceiver
+    scenario: OutputScenario, receiver: PostReceiver
 ) -> None:
     """After a failure the status names the answer, until the next request succeeds."""
     receiver.status_for = lambda _: 503
-    await scene.start()
-    output = scene.output
+    await scenario.start()
+    output = scenario.output
     assert isinstance(output, AlertmanagerOutput)
     assert output.is_well
-    await scene.emit(fired(1))
-    await scene.until(lambda: not output.is_well)
+    await scenario.emit(fired(1))
+    await scenario.until(lambda: not output.is_well)
     assert output.status.startswith("does not answer: answered 503")
     receiver.status_for = None
-    await scene.until_delivered()
+    await scenario.until_delivered()
     assert (output.is_well, output.status) == (True, "no request failed last")
 
 
-async def test_a_refused_alert_delays_no_other(scene: OutputScene, receiver: PostReceiver) -> None:
+async def test_a_refused_alert_delays_no_other(
+    scenario: OutputScenario, receiver: PostReceiver
+) -> None:
     """Of the alerts in a request only the refused becomes a dead letter, with the reason."""
     receiver.status_for = lambda body: 400 if b'"bad-label"' in body else 200
     receiver.text = 'invalid label "bad-label"'
     bad = fired(2, labels={**alert(2).labels, "bad-label": "x"})
-    await scene.emit(fired(1), bad, fired(3))
-    await scene.start()
-    await scene.until_delivered()
-    (letter,) = await scene.letters()
+    await scenario.emit(fired(1), bad, fired(3))
+    await scenario.start()
+    await scenario.until_delivered()
+    (letter,) = await scenario.letters()
     assert letter.event.id == bad.id
     assert "bad-label" in letter.reason
     assert [id_ for request in receiver.accepted for id_ in ids(request)] == ["1", "3"]
@@ -204,13 +210,13 @@ async def test_a_refused_alert_delays_no_other(scene: OutputScene, receiver: Pos
 
 async def test_firing_alerts_are_repeated(tmp_path: Path, receiver: PostReceiver) -> None:
     """Each interval repeats every firing alert, also one that fired before a restart."""
-    async with OutputScene(
-        tmp_path, lambda scene: output_for(scene, receiver, resend_seconds=0.05)
-    ) as scene:
+    async with OutputScenario(
+        tmp_path, lambda scenario: output_for(scenario, receiver, resend_seconds=0.05)
+    ) as scenario:
         unnotified = alert(3, is_notified=False, muted_by=("mute",))
         pending = alert(4, AlertState.PENDING, is_notified=False)
-        scene.snapshot = AlertingSnapshot(alerts=(alert(1), alert(2), unnotified, pending))
-        await scene.start()
+        scenario.snapshot = AlertingSnapshot(alerts=(alert(1), alert(2), unnotified, pending))
+        await scenario.start()
         await receiver.until(lambda: len(receiver.accepted) >= 4)
         assert {tuple(ids(request)) for request in receiver.accepted[1:]} == {("1", "2")}
 
@@ -219,13 +225,13 @@ async def test_a_repetition_never_revives_a_resolved_alert(
     tmp_path: Path, receiver: PostReceiver
 ) -> None:
     """A resolved event of the log outweighs a lagging snapshot, and is repeated."""
-    async with OutputScene(
-        tmp_path, lambda scene: output_for(scene, receiver, resend_seconds=0.05)
-    ) as scene:
-        scene.snapshot = AlertingSnapshot(alerts=(alert(1),))
-        await scene.start()
-        await scene.emit(fired(1), resolved(1))
-        await scene.until_delivered()
+    async with OutputScenario(
+        tmp_path, lambda scenario: output_for(scenario, receiver, resend_seconds=0.05)
+    ) as scenario:
+        scenario.snapshot = AlertingSnapshot(alerts=(alert(1),))
+        await scenario.start()
+        await scenario.emit(fired(1), resolved(1))
+        await scenario.until_delivered()
         posted_before = len(receiver.requests)
         await receiver.until(lambda: len(receiver.requests) >= posted_before + 3)
         ends = [
@@ -240,14 +246,14 @@ async def test_a_new_alert_is_repeated_after_an_old_end(
     tmp_path: Path, receiver: PostReceiver
 ) -> None:
     """A resolved alert suppresses only its own repetitions, not those of the next alert."""
-    async with OutputScene(
-        tmp_path, lambda scene: output_for(scene, receiver, resend_seconds=0.05)
-    ) as scene:
-        await scene.start()
-        await scene.emit(resolved(1))
-        await scene.until_delivered()
+    async with OutputScenario(
+        tmp_path, lambda scenario: output_for(scenario, receiver, resend_seconds=0.05)
+    ) as scenario:
+        await scenario.start()
+        await scenario.emit(resolved(1))
+        await scenario.until_delivered()
         again = BEGAN + timedelta(hours=1)
-        scene.snapshot = AlertingSnapshot(alerts=(alert(1, starts_at=again),))
+        scenario.snapshot = AlertingSnapshot(alerts=(alert(1, starts_at=again),))
         await receiver.until(
             lambda: any(
                 posted_alert["endsAt"] > posted_alert["startsAt"]
@@ -262,7 +268,7 @@ async def test_a_new_alert_is_repeated_after_an_old_end(
 
 @pytest.mark.parametrize("later", [timedelta(hours=1), timedelta(), timedelta(seconds=-1)])
 async def test_what_is_read_again_takes_no_alert_back(
-    scene: OutputScene, receiver: PostReceiver, later: timedelta
+    scenario: OutputScenario, receiver: PostReceiver, later: timedelta
 ) -> None:
     """The next holder reads the log again from before its end, and posts what still is so.
 
@@ -271,10 +277,10 @@ async def test_what_is_read_again_takes_no_alert_back(
     """
     again = BEGAN + later
     current = alert(1, starts_at=again)
-    scene.snapshot = AlertingSnapshot(alerts=(current, alert(2, AlertState.RESOLVED)))
-    await scene.emit(fired(1), fired(2), resolved(1), resolved(2), event_of(current, number=2))
-    await scene.start()
-    await scene.until_delivered()
+    scenario.snapshot = AlertingSnapshot(alerts=(current, alert(2, AlertState.RESOLVED)))
+    await scenario.emit(fired(1), fired(2), resolved(1), resolved(2), event_of(current, number=2))
+    await scenario.start()
+    await scenario.until_delivered()
     assert {
         (posted_alert["labels"]["pipeline_id"], starts, ends == ENDED)
         for request in receiver.accepted
@@ -288,11 +294,11 @@ async def test_what_is_read_again_takes_no_alert_back(
 async def test_a_refused_repetition_is_dropped(tmp_path: Path, receiver: PostReceiver) -> None:
     """The other alerts are repeated on, and the refused one is not posted again and again."""
     receiver.status_for = lambda body: 400 if b'"2"' in body else 200
-    async with OutputScene(
-        tmp_path, lambda scene: output_for(scene, receiver, resend_seconds=0.05)
-    ) as scene:
-        scene.snapshot = AlertingSnapshot(alerts=(alert(1), alert(2)))
-        await scene.start()
+    async with OutputScenario(
+        tmp_path, lambda scenario: output_for(scenario, receiver, resend_seconds=0.05)
+    ) as scenario:
+        scenario.snapshot = AlertingSnapshot(alerts=(alert(1), alert(2)))
+        await scenario.start()
         await receiver.until(lambda: len(receiver.accepted) >= 5)
         assert [request.status for request in receiver.requests].count(400) == 2
         assert {tuple(ids(request)) for request in receiver.accepted[1:]} == {("1",)}
@@ -302,15 +308,17 @@ async def test_each_alertmanager_has_its_own_position(
     tmp_path: Path, receiver: PostReceiver
 ) -> None:
     """An Alertmanager that is down misses nothing, and the other does not wait for it."""
-    async with OutputScene(tmp_path, lambda scene: output_for(scene, receiver)) as scene:
+    async with OutputScenario(
+        tmp_path, lambda scenario: output_for(scenario, receiver)
+    ) as scenario:
         await receiver.stop()
-        await scene.start()
-        await scene.emit(fired(1))
-        await scene.until(lambda: scene.count("failed") > 0)
-        await scene.stop()
+        await scenario.start()
+        await scenario.emit(fired(1))
+        await scenario.until(lambda: scenario.count("failed") > 0)
+        await scenario.stop()
         await receiver.start()
-        await scene.start()
-        await scene.until_delivered()
+        await scenario.start()
+        await scenario.until_delivered()
         assert [id_ for request in receiver.accepted for id_ in ids(request)] == ["1"]
     urls = ("http://one:9093", "https://two/alerts/")
     assert ALERTMANAGER.names(AlertmanagerSettings(urls=urls)) == [
@@ -327,13 +335,15 @@ async def test_credentials_are_sent_and_never_shown(
     receiver.status_for = lambda _: 400
     pair = base64.b64encode(b"ada:s3cret-pass").decode()
     receiver.text = f"you sent Basic {pair}, or {pair}"
-    async with OutputScene(tmp_path, lambda scene: output_for(scene, receiver, **hidden)) as scene:
-        await scene.start()
-        await scene.emit(fired(1))
-        await scene.until_delivered()
-        (letter,) = await scene.letters()
+    async with OutputScenario(
+        tmp_path, lambda scenario: output_for(scenario, receiver, **hidden)
+    ) as scenario:
+        await scenario.start()
+        await scenario.emit(fired(1))
+        await scenario.until_delivered()
+        (letter,) = await scenario.letters()
         assert receiver.requests[0].headers["Authorization"] == f"Basic {pair}"
         assert letter.reason == "answered 400: you sent ***, or ***"
-        shown = f"{letter.reason} {vars(scene.output)} {caplog.text}"
+        shown = f"{letter.reason} {vars(scenario.output)} {caplog.text}"
         assert "s3cret" not in shown
         assert pair not in shown

@@ -10,7 +10,7 @@ import pytest
 
 from monitor.model.alerts import Alert, AlertState
 from monitor.outputs.alertmanager.posting import body_of
-from tests.outputs.alert_stories import alert
+from tests.outputs.alert_histories import alert
 
 NOW = datetime(2024, 11, 21, 10, tzinfo=UTC)
 

@@ -18,8 +18,8 @@ from monitor.outputs.alertmanager.output import AlertmanagerOutput
 from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from tests.app.eventually import eventually, pause
 from tests.crash.cluster.watches import AlertmanagerWatch
-from tests.outputs.alert_stories import BEGAN, alert, event_of, fired, resolved
-from tests.outputs.output_scene import QUICK, OutputScene
+from tests.outputs.alert_histories import BEGAN, alert, event_of, fired, resolved
+from tests.outputs.output_scenario import QUICK, OutputScenario
 from tests.outputs.receiving import PostReceiver
 from tests.servers import Alertmanager
 
@@ -55,10 +55,10 @@ async def alertmanager(tmp_path: Path, notified: Notified) -> AsyncIterator[Aler
         yield made
 
 
-def output_to(url: str, **more: Any) -> Callable[[OutputScene], AlertmanagerOutput]:
+def output_to(url: str, **more: Any) -> Callable[[OutputScenario], AlertmanagerOutput]:
     """Return a function that builds the output to that Alertmanager."""
     settings = AlertmanagerSettings(urls=(url,), **QUICK, **more)
-    return lambda scene: AlertmanagerOutput(settings, scene.parts)
+    return lambda scenario: AlertmanagerOutput(settings, scenario.parts)
 
 
 async def active(url: str) -> dict[str, dict[str, Any]]:
@@ -76,16 +76,18 @@ async def test_each_alert_notifies_once_of_its_start_and_once_of_its_end(
 ) -> None:
     """Twenty fire, are repeated many times, and resolve: forty notifications and no more."""
     numbers = range(20)
-    async with OutputScene(tmp_path, output_to(alertmanager.url, resend_seconds=0.2)) as scene:
-        await scene.start()
-        scene.snapshot = AlertingSnapshot(alerts=tuple(alert(number) for number in numbers))
-        await scene.emit(*[fired(number) for number in numbers])
+    async with OutputScenario(
+        tmp_path, output_to(alertmanager.url, resend_seconds=0.2)
+    ) as scenario:
+        await scenario.start()
+        scenario.snapshot = AlertingSnapshot(alerts=tuple(alert(number) for number in numbers))
+        await scenario.emit(*[fired(number) for number in numbers])
         await notified.until(lambda: notified.is_notified(numbers, "firing"))
         active_alerts = await active(alertmanager.url)
         assert set(active_alerts) == {str(number) for number in numbers}
         assert active_alerts["3"]["annotations"] == {"summary": "orders 3 failed", "run": "93"}
-        await scene.emit(*[resolved(number) for number in numbers])
-        scene.snapshot = AlertingSnapshot()
+        await scenario.emit(*[resolved(number) for number in numbers])
+        scenario.snapshot = AlertingSnapshot()
         await notified.until(lambda: notified.is_notified(numbers, "resolved"))
         await pause(0.7)  # ends are repeated meanwhile, and group intervals pass
         assert set(notified.counts.values()) == {1}
@@ -96,14 +98,16 @@ async def test_an_alert_that_is_repeated_does_not_lapse(
     tmp_path: Path, notified: Notified, alertmanager: Alertmanager
 ) -> None:
     """It stays active while it is repeated; when the daemon is gone, it lapses."""
-    async with OutputScene(tmp_path, output_to(alertmanager.url, resend_seconds=0.15)) as scene:
-        await scene.start()
-        scene.snapshot = AlertingSnapshot(alerts=(alert(1),))
-        await scene.emit(fired(1))
+    async with OutputScenario(
+        tmp_path, output_to(alertmanager.url, resend_seconds=0.15)
+    ) as scenario:
+        await scenario.start()
+        scenario.snapshot = AlertingSnapshot(alerts=(alert(1),))
+        await scenario.emit(fired(1))
         await notified.until(lambda: notified.is_notified(range(1, 2), "firing"))
         await pause(0.9)
         assert set(await active(alertmanager.url)) == {"1"}
-        await scene.stop()
+        await scenario.stop()
         await notified.until(lambda: notified.is_notified(range(1, 2), "resolved"))
         assert set(notified.counts.values()) == {1}
 
@@ -113,14 +117,14 @@ async def test_an_alert_that_is_posted_twice_notifies_once(
 ) -> None:
     """A daemon that was killed before its position was stored posts the alert again, unnoticed."""
     numbers = range(1, 2)
-    async with OutputScene(tmp_path, output_to(alertmanager.url)) as first:
+    async with OutputScenario(tmp_path, output_to(alertmanager.url)) as first:
         await first.start()
         await first.emit(fired(1))
         await notified.until(lambda: notified.is_notified(numbers, "firing"))
         await first.emit(resolved(1))
         await notified.until(lambda: notified.is_notified(numbers, "resolved"))
     (tmp_path / "again").mkdir()
-    async with OutputScene(tmp_path / "again", output_to(alertmanager.url)) as second:
+    async with OutputScenario(tmp_path / "again", output_to(alertmanager.url)) as second:
         await second.emit(fired(1), resolved(1))
         await second.start()
         await second.until_delivered()
@@ -142,7 +146,7 @@ async def test_the_next_holder_takes_no_alert_back(
             for _ in range(2)
         ]
         former, successor = [
-            await stack.enter_async_context(OutputScene(folder, output_to(relay.url)))
+            await stack.enter_async_context(OutputScenario(folder, output_to(relay.url)))
             for folder, relay in zip(two_folders(tmp_path), relays, strict=True)
         ]
         await former.start()
@@ -185,17 +189,17 @@ async def test_a_second_alert_of_one_fingerprint_notifies_anew(
     tmp_path: Path, notified: Notified, alertmanager: Alertmanager
 ) -> None:
     """The same alert an hour later is no repetition, and resolves by itself."""
-    async with OutputScene(tmp_path, output_to(alertmanager.url)) as scene:
-        await scene.start()
+    async with OutputScenario(tmp_path, output_to(alertmanager.url)) as scenario:
+        await scenario.start()
         numbers = range(1, 2)
-        await scene.emit(fired(1))
+        await scenario.emit(fired(1))
         await notified.until(lambda: notified.is_notified(numbers, "firing"))
-        await scene.emit(resolved(1))
+        await scenario.emit(resolved(1))
         await notified.until(lambda: notified.is_notified(numbers, "resolved"))
         again = {"starts_at": BEGAN + HOUR / 3}
-        await scene.emit(fired(1, **again))
+        await scenario.emit(fired(1, **again))
         await notified.until(lambda: notified.counts["1", "firing"] == 2)
-        await scene.emit(resolved(1, **again, ends_at=BEGAN + HOUR / 2))
+        await scenario.emit(resolved(1, **again, ends_at=BEGAN + HOUR / 2))
         await notified.until(lambda: notified.counts["1", "resolved"] == 2)
         assert sum(notified.counts.values()) == 4
 
@@ -211,12 +215,12 @@ async def test_an_alertmanager_that_is_down_gets_all_later_and_the_other_at_once
         for folder in folders:
             folder.mkdir()
         up, down = [
-            await stack.enter_async_context(OutputScene(folder, output_to(server.url)))
+            await stack.enter_async_context(OutputScenario(folder, output_to(server.url)))
             for folder, server in zip(folders, (alertmanager, second), strict=True)
         ]
-        for scene in (up, down):
-            await scene.start()
-            await scene.emit(fired(1), fired(2))
+        for scenario in (up, down):
+            await scenario.start()
+            await scenario.emit(fired(1), fired(2))
         await notified.until(lambda: notified.is_notified(range(1, 3), "firing"))
         await down.until(lambda: down.count("failed") > 0)
         assert late.requests == []
@@ -231,11 +235,11 @@ async def test_a_label_that_it_refuses_costs_no_other_alert(
 ) -> None:
     """The dead letter names the label, as the Alertmanager itself does."""
     bad = fired(2, labels={**alert(2).labels, "bad-label": "x"})
-    async with OutputScene(tmp_path, output_to(alertmanager.url)) as scene:
-        await scene.emit(fired(1), bad, fired(3))
-        await scene.start()
-        await scene.until_delivered()
-        (letter,) = await scene.letters()
+    async with OutputScenario(tmp_path, output_to(alertmanager.url)) as scenario:
+        await scenario.emit(fired(1), bad, fired(3))
+        await scenario.start()
+        await scenario.until_delivered()
+        (letter,) = await scenario.letters()
         assert letter.event.id == bad.id
         assert "bad-label" in letter.reason
         await eventually(
@@ -251,10 +255,10 @@ async def test_a_storm_is_one_notification_where_the_route_groups(
     numbers = range(500)
     async with (
         Alertmanager(tmp_path, notify_url=notified.url, group_by="alertname") as grouping,
-        OutputScene(tmp_path, output_to(grouping.url)) as scene,
+        OutputScenario(tmp_path, output_to(grouping.url)) as scenario,
     ):
-        await scene.emit(*[fired(number) for number in numbers])
-        await scene.start()
+        await scenario.emit(*[fired(number) for number in numbers])
+        await scenario.start()
         await notified.until(lambda: notified.is_notified(numbers, "firing"))
         assert len(await active(grouping.url)) == 500
         # What comes after the first 100 ms is a group's change.

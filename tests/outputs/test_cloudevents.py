@@ -15,7 +15,7 @@ from monitor.model.runs import Parents, Status
 from monitor.outputs.cloudevents import PAYLOAD_BYTES_LIMIT, TRIMMED, encode, message_of, type_name
 from monitor.outputs.mqtt.topics import Topics
 from monitor.outputs.payload_schemas import payload_schemas
-from tests.outputs.stories import run_event, workspace_event
+from tests.outputs.histories import run_event, workspace_event
 
 
 def decoded(event: RunEvent | WorkspaceEvent, *, position: int = 42) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from monitor.model.runs import Status
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
 from monitor.outputs.settings import DeliverySettings
 from tests.clocks import ManualClock
-from tests.outputs.stories import change, detailed_event, run_event
+from tests.outputs.histories import change, detailed_event, run_event
 
 LIMIT_SECONDS = 10.0
 
@@ -62,7 +62,7 @@ class Receiver:
         return answer
 
 
-class Scene:
+class Scenario:
     """A store, a receiver and a delivery between them."""
 
     def __init__(self, bus: SqliteBus, clock: ManualClock) -> None:
@@ -112,12 +112,12 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
-    """Return a scene whose consumer exists and whose delivery is not yet running."""
+async def scenario(tmp_path: Path) -> AsyncIterator[Scenario]:
+    """Return a scenario whose consumer exists and whose delivery is not yet running."""
     clock = ManualClock()
     bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
     await bus.subscribe("receiver", start=Start.NEWEST)
-    made = Scene(bus, clock)
+    made = Scenario(bus, clock)
     yield made
     await made.stop()
     await bus.close()
@@ -127,153 +127,155 @@ def ids(*runs: str) -> list[str]:
     return [run_event(run).id for run in runs]
 
 
-async def test_events_arrive_in_order_and_the_position_follows(scene: Scene) -> None:
+async def test_events_arrive_in_order_and_the_position_follows(scenario: Scenario) -> None:
     """Every event of the log is delivered once, and the backlog is empty."""
-    await scene.start()
+    await scenario.start()
     runs = [str(number) for number in range(35)]
-    await scene.emit(*runs)
-    await scene.until_committed()
-    assert scene.receiver.received == ids(*runs)
-    assert scene.count("delivered") == len(runs)
+    await scenario.emit(*runs)
+    await scenario.until_committed()
+    assert scenario.receiver.received == ids(*runs)
+    assert scenario.count("delivered") == len(runs)
 
 
 async def test_a_new_consumer_begins_with_the_newest_event(tmp_path: Path) -> None:
     """Events from before an output was configured are not delivered to it."""
     clock = ManualClock()
     bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
-    scene = Scene(bus, clock)
-    await scene.emit("1")
-    await scene.start()
+    scenario = Scenario(bus, clock)
+    await scenario.emit("1")
+    await scenario.start()
     async with asyncio.timeout(LIMIT_SECONDS):
         while not (await bus.status()).consumers:
             await clock.advance(0.1)
-    await scene.emit("2")
-    await scene.until_committed()
-    assert scene.receiver.received == ids("2")
-    await scene.stop()
+    await scenario.emit("2")
+    await scenario.until_committed()
+    assert scenario.receiver.received == ids("2")
+    await scenario.stop()
     await bus.close()
 
 
-async def test_the_position_waits_for_the_first_that_is_not_acknowledged(scene: Scene) -> None:
+async def test_the_position_waits_for_the_first_that_is_not_acknowledged(
+    scenario: Scenario,
+) -> None:
     """After a crash all events from the first unacknowledged one on are delivered again."""
-    scene.receiver.is_slow = True
-    await scene.start()
-    await scene.emit("1", "2", "3")
-    await scene.until(lambda: len(scene.receiver.pending) == 3)
-    scene.receiver.pending[0][1].set_result(None)
-    scene.receiver.pending[2][1].set_result(None)
-    await scene.until(lambda: scene.count("delivered") == 1)
-    await scene.stop()
-    assert (await scene.bus.status()).consumers[0].position == 1
+    scenario.receiver.is_slow = True
+    await scenario.start()
+    await scenario.emit("1", "2", "3")
+    await scenario.until(lambda: len(scenario.receiver.pending) == 3)
+    scenario.receiver.pending[0][1].set_result(None)
+    scenario.receiver.pending[2][1].set_result(None)
+    await scenario.until(lambda: scenario.count("delivered") == 1)
+    await scenario.stop()
+    assert (await scenario.bus.status()).consumers[0].position == 1
 
-    scene.receiver.is_slow = False
-    scene.receiver.received.clear()
-    await scene.start()
-    await scene.until_committed()
-    assert scene.receiver.received == ids("2", "3")
+    scenario.receiver.is_slow = False
+    scenario.receiver.received.clear()
+    await scenario.start()
+    await scenario.until_committed()
+    assert scenario.receiver.received == ids("2", "3")
 
 
-async def test_no_more_than_the_window_is_on_its_way(scene: Scene) -> None:
+async def test_no_more_than_the_window_is_on_its_way(scenario: Scenario) -> None:
     """A slow receiver gets no more than the window allows."""
-    scene.receiver.is_slow = True
-    await scene.start()
-    await scene.emit(*[str(number) for number in range(30)])
-    await scene.until(lambda: len(scene.receiver.pending) >= 10)
-    await scene.clock.advance(60)
-    assert len(scene.receiver.pending) == 10
+    scenario.receiver.is_slow = True
+    await scenario.start()
+    await scenario.emit(*[str(number) for number in range(30)])
+    await scenario.until(lambda: len(scenario.receiver.pending) >= 10)
+    await scenario.clock.advance(60)
+    assert len(scenario.receiver.pending) == 10
 
 
-async def test_a_refused_event_becomes_a_dead_letter_and_blocks_nobody(scene: Scene) -> None:
+async def test_a_refused_event_becomes_a_dead_letter_and_blocks_nobody(scenario: Scenario) -> None:
     """The refusal is stored with its reason, and the events after it are delivered."""
     (refused,) = ids("2")
-    scene.receiver.problems[refused] = [OutputRefusedError("not authorized")]
-    await scene.start()
-    await scene.emit("1", "2", "3")
-    await scene.until_committed()
-    (letter,) = await scene.bus.dead_letters("receiver", limit=10)
+    scenario.receiver.problems[refused] = [OutputRefusedError("not authorized")]
+    await scenario.start()
+    await scenario.emit("1", "2", "3")
+    await scenario.until_committed()
+    (letter,) = await scenario.bus.dead_letters("receiver", limit=10)
     assert (letter.event.id, letter.reason) == (refused, "not authorized")
-    assert scene.receiver.received == ids("1", "2", "3")
-    assert (scene.count("delivered"), scene.count("refused")) == (2, 1)
+    assert scenario.receiver.received == ids("1", "2", "3")
+    assert (scenario.count("delivered"), scenario.count("refused")) == (2, 1)
 
 
-async def test_an_unavailable_receiver_is_retried_with_growing_waits(scene: Scene) -> None:
+async def test_an_unavailable_receiver_is_retried_with_growing_waits(scenario: Scenario) -> None:
     """Nothing is lost, and each wait is twice the one before."""
     (failing,) = ids("1")
-    scene.receiver.problems[failing] = [OutputUnavailableError("busy") for _ in range(4)]
-    await scene.start()
-    await scene.emit("1")
-    await scene.until_committed()
-    at = scene.receiver.at
+    scenario.receiver.problems[failing] = [OutputUnavailableError("busy") for _ in range(4)]
+    await scenario.start()
+    await scenario.emit("1")
+    await scenario.until_committed()
+    at = scenario.receiver.at
     waits = [later - earlier for earlier, later in itertools.pairwise(at)]
     assert [round(wait) for wait in waits] == [1, 2, 4, 8]
-    assert await scene.bus.dead_letters("receiver", limit=1) == []
+    assert await scenario.bus.dead_letters("receiver", limit=1) == []
 
 
 async def test_an_event_that_always_breaks_the_connection_does_not_block_for_ever(
-    scene: Scene,
+    scenario: Scenario,
 ) -> None:
     """It becomes a dead letter after it broke the connection alone; the rest is delivered."""
     (poison,) = ids("1")
-    scene.receiver.problems[poison] = [OutputConnectionLostError("gone") for _ in range(50)]
-    await scene.start()
-    await scene.emit("1", "2")
-    await scene.until_committed()
-    (letter,) = await scene.bus.dead_letters("receiver", limit=10)
+    scenario.receiver.problems[poison] = [OutputConnectionLostError("gone") for _ in range(50)]
+    await scenario.start()
+    await scenario.emit("1", "2")
+    await scenario.until_committed()
+    (letter,) = await scenario.bus.dead_letters("receiver", limit=10)
     assert letter.event.id == poison
-    assert scene.receiver.received[-1] == ids("2")[0]
+    assert scenario.receiver.received[-1] == ids("2")[0]
 
 
-async def test_a_receiver_that_is_away_is_waited_for(scene: Scene) -> None:
+async def test_a_receiver_that_is_away_is_waited_for(scenario: Scenario) -> None:
     """Events emitted meanwhile are delivered when it is back."""
-    scene.receiver.is_up.clear()
-    await scene.start()
-    await scene.emit("1", "2")
-    await scene.clock.advance(600)
-    assert scene.receiver.received == []
-    scene.receiver.is_up.set()
-    await scene.until_committed()
-    assert scene.receiver.received == ids("1", "2")
+    scenario.receiver.is_up.clear()
+    await scenario.start()
+    await scenario.emit("1", "2")
+    await scenario.clock.advance(600)
+    assert scenario.receiver.received == []
+    scenario.receiver.is_up.set()
+    await scenario.until_committed()
+    assert scenario.receiver.received == ids("1", "2")
 
 
-async def test_an_event_that_is_skipped_moves_the_position(scene: Scene) -> None:
+async def test_an_event_that_is_skipped_moves_the_position(scenario: Scenario) -> None:
     """An event that the output does not publish is counted as skipped and passed."""
-    await scene.start()
-    await scene.bus.commit(change(detailed_event()), timeout_seconds=5)
-    await scene.until_committed()
-    assert scene.receiver.received == []
-    assert scene.count("skipped") == 1
+    await scenario.start()
+    await scenario.bus.commit(change(detailed_event()), timeout_seconds=5)
+    await scenario.until_committed()
+    assert scenario.receiver.received == []
+    assert scenario.count("skipped") == 1
 
 
-async def test_events_that_retention_removed_are_counted_and_passed(scene: Scene) -> None:
+async def test_events_that_retention_removed_are_counted_and_passed(scenario: Scenario) -> None:
     """A consumer that retention overtook continues after the gap."""
-    await scene.emit("1", "2", "3", "4")
+    await scenario.emit("1", "2", "3", "4")
     keep = Retention(events_count=1, events_hard_cap=1)
-    await scene.bus.prune(keep, now=scene.clock.now())
-    await scene.start()
-    await scene.until_committed()
-    assert scene.receiver.received == ids("4")
-    assert scene.count("lost") == 3
+    await scenario.bus.prune(keep, now=scenario.clock.now())
+    await scenario.start()
+    await scenario.until_committed()
+    assert scenario.receiver.received == ids("4")
+    assert scenario.count("lost") == 3
 
 
-async def test_a_clean_stop_stores_the_acknowledged_position(scene: Scene) -> None:
+async def test_a_clean_stop_stores_the_acknowledged_position(scenario: Scenario) -> None:
     """The position is durable after the stop, without waiting for the next commit."""
-    await scene.start()
-    await scene.emit("1", "2")
-    await scene.until(lambda: scene.count("delivered") == 2)
-    await scene.stop()
-    assert (await scene.bus.status()).consumers[0].backlog == 0
+    await scenario.start()
+    await scenario.emit("1", "2")
+    await scenario.until(lambda: scenario.count("delivered") == 2)
+    await scenario.stop()
+    assert (await scenario.bus.status()).consumers[0].backlog == 0
 
 
-async def test_draining_waits_for_the_last_answer(scene: Scene) -> None:
+async def test_draining_waits_for_the_last_answer(scenario: Scenario) -> None:
     """It returns whether everything was acknowledged in time."""
-    scene.receiver.is_slow = True
-    await scene.start()
-    await scene.emit("1")
-    await scene.until(lambda: len(scene.receiver.pending) == 1)
-    impatient = asyncio.create_task(scene.delivery.drain(timeout_seconds=2))
-    await scene.until(impatient.done)
+    scenario.receiver.is_slow = True
+    await scenario.start()
+    await scenario.emit("1")
+    await scenario.until(lambda: len(scenario.receiver.pending) == 1)
+    impatient = asyncio.create_task(scenario.delivery.drain(timeout_seconds=2))
+    await scenario.until(impatient.done)
     assert not impatient.result()
-    patient = asyncio.create_task(scene.delivery.drain(timeout_seconds=1e9))
-    scene.receiver.pending[0][1].set_result(None)
-    await scene.until(patient.done)
+    patient = asyncio.create_task(scenario.delivery.drain(timeout_seconds=1e9))
+    scenario.receiver.pending[0][1].set_result(None)
+    await scenario.until(patient.done)
     assert patient.result()

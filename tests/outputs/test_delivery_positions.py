@@ -20,7 +20,7 @@ from monitor.outputs.delivery import Delivery, DeliveryMetrics
 from monitor.outputs.settings import DeliverySettings
 from tests.app.eventually import eventually
 from tests.clocks import ManualClock
-from tests.outputs.stories import change, detailed_event, run_event
+from tests.outputs.histories import change, detailed_event, run_event
 
 EVENTS = 100
 
@@ -69,7 +69,7 @@ class Receiver:
         return answer
 
 
-class Scene:
+class Scenario:
     """A store, and a delivery that runs on a clock which the test moves."""
 
     def __init__(self, bus: SqliteBus, clock: ManualClock) -> None:
@@ -104,73 +104,73 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+async def scenario(tmp_path: Path) -> AsyncIterator[Scenario]:
     clock = ManualClock()
     bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
     await bus.subscribe("receiver", start=Start.NEWEST)
-    yield Scene(bus, clock)
+    yield Scenario(bus, clock)
     await bus.close()
 
 
-async def test_a_position_waits_for_the_commits_of_others(scene: Scene) -> None:
+async def test_a_position_waits_for_the_commits_of_others(scenario: Scenario) -> None:
     """A hundred events a second cost three steps at most, none with a commit of its own."""
-    running = asyncio.create_task(scene.delivery().run())
-    await scene.emit_one_by_one(EVENTS)
-    steps = list(scene.bus.steps)
+    running = asyncio.create_task(scenario.delivery().run())
+    await scenario.emit_one_by_one(EVENTS)
+    steps = list(scenario.bus.steps)
     running.cancel()
     await asyncio.wait([running])
     assert 1 <= len(steps) <= 3
     assert all(step.linger_seconds == 0.5 for step in steps)
-    assert await scene.stored_position() == EVENTS
+    assert await scenario.stored_position() == EVENTS
 
 
-async def test_an_output_to_people_stores_each_answer_at_once(scene: Scene) -> None:
+async def test_an_output_to_people_stores_each_answer_at_once(scenario: Scenario) -> None:
     """No time passes between the answer and the step, so a kill repeats no page."""
-    running = asyncio.create_task(scene.delivery(stores_answers_at_once=True).run())
+    running = asyncio.create_task(scenario.delivery(stores_answers_at_once=True).run())
     for number in range(1, 4):
-        await scene.bus.commit(change(run_event(str(number))), timeout_seconds=5)
+        await scenario.bus.commit(change(run_event(str(number))), timeout_seconds=5)
         wanted = StoredStep(number, 0.0)
-        await eventually(partial(scene.bus.steps.__contains__, wanted), why="it is not stored")
+        await eventually(partial(scenario.bus.steps.__contains__, wanted), why="it is not stored")
     running.cancel()
     await asyncio.wait([running])
-    assert await scene.stored_position() == 3
+    assert await scenario.stored_position() == 3
 
 
-async def test_what_is_nothing_for_people_causes_no_commit(scene: Scene) -> None:
+async def test_what_is_nothing_for_people_causes_no_commit(scenario: Scenario) -> None:
     """Events that such an output passes over move its position with the commits of others."""
-    running = asyncio.create_task(scene.delivery(stores_answers_at_once=True).run())
+    running = asyncio.create_task(scenario.delivery(stores_answers_at_once=True).run())
     for number in range(10):
-        await scene.bus.commit(change(detailed_event(str(number))), timeout_seconds=5)
-        await scene.clock.advance(0.1)
-    steps = list(scene.bus.steps)
+        await scenario.bus.commit(change(detailed_event(str(number))), timeout_seconds=5)
+        await scenario.clock.advance(0.1)
+    steps = list(scenario.bus.steps)
     running.cancel()
     await asyncio.wait([running])
     assert 1 <= len(steps) <= 3
     assert all(step.linger_seconds > 0 for step in steps)
 
 
-async def test_a_drain_does_not_wait_for_others(scene: Scene) -> None:
+async def test_a_drain_does_not_wait_for_others(scenario: Scenario) -> None:
     """Once all is acknowledged, the position is stored without any waiting."""
-    delivery = scene.delivery(commit_interval_seconds=1e10)
+    delivery = scenario.delivery(commit_interval_seconds=1e10)
     running = asyncio.create_task(delivery.run())
-    await scene.bus.commit(change(run_event("1"), run_event("2")), timeout_seconds=5)
+    await scenario.bus.commit(change(run_event("1"), run_event("2")), timeout_seconds=5)
     drained = asyncio.create_task(delivery.drain(timeout_seconds=1e9))
     async with asyncio.timeout(10):
         while not drained.done():
-            await scene.clock.advance(0.05)
+            await scenario.clock.advance(0.05)
     assert drained.result()
-    assert scene.bus.steps == [StoredStep(2, 0.0)]
+    assert scenario.bus.steps == [StoredStep(2, 0.0)]
     running.cancel()
     await asyncio.wait([running])
 
 
-async def test_much_that_is_not_stored_is_stored_at_once(scene: Scene) -> None:
+async def test_much_that_is_not_stored_is_stored_at_once(scenario: Scenario) -> None:
     """A receiver that takes thousands of events in a second is not held up by its position."""
-    delivery = scene.delivery(commit_interval_seconds=1e10, uncommitted=40, window=20)
+    delivery = scenario.delivery(commit_interval_seconds=1e10, uncommitted=40, window=20)
     running = asyncio.create_task(delivery.run())
     events = [run_event(str(number)) for number in range(200)]
-    await scene.bus.commit(change(*events), timeout_seconds=5)
-    await eventually(lambda: scene.receiver.received == 200, why="it is held up")
+    await scenario.bus.commit(change(*events), timeout_seconds=5)
+    await eventually(lambda: scenario.receiver.received == 200, why="it is held up")
     running.cancel()
     await asyncio.wait([running])
-    assert await scene.stored_position() == 200
+    assert await scenario.stored_position() == 200

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from monitor.model.runs import Pipeline, PipelineKind, Status
 from monitor.outputs.delivery_window import SINGLY_AFTER, DeliveryWindow, EntryState, WindowEntry
-from tests.outputs.stories import run_event
+from tests.outputs.histories import run_event
 
 OTHER_FLOW = Pipeline(kind=PipelineKind.FLOW, id="8", name="returns")
 ATTEMPTS = 3

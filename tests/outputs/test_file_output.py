@@ -16,18 +16,18 @@ from monitor.outputs.cloudevents import encode, message_of
 from monitor.outputs.file.output import FileOutput
 from monitor.outputs.file.path_checks import path_problem
 from monitor.outputs.file.settings import FileSettings
-from tests.cli.doctor_scene import without_rights
+from tests.cli.doctor_scenario import without_rights
 from tests.crash.disks import small_file_system
-from tests.outputs.output_scene import QUICK, OutputScene
-from tests.outputs.stories import run_event, workspace_event
+from tests.outputs.histories import run_event, workspace_event
+from tests.outputs.output_scenario import QUICK, OutputScenario
 
 NAME = "events.jsonl"
 
 
-def scene_of(folder: Path, path: Path | None = None, **more: Any) -> OutputScene:
-    """Return a scene whose output writes to a file; the store is in the folder."""
+def scenario_of(folder: Path, path: Path | None = None, **more: Any) -> OutputScenario:
+    """Return a scenario whose output writes to a file; the store is in the folder."""
     settings = FileSettings(**{**QUICK, "path": str(path or folder / NAME), **more})
-    return OutputScene(folder, lambda scene: FileOutput(settings, scene.parts))
+    return OutputScenario(folder, lambda scenario: FileOutput(settings, scenario.parts))
 
 
 def some(*numbers: int) -> list[RunEvent]:
@@ -47,15 +47,15 @@ def files_of(folder: Path) -> list[Path]:
 async def test_each_event_is_a_line_as_the_webhook_sends_it(tmp_path: Path) -> None:
     """Two lives append in the order of the log, and select by the same globs as the webhook."""
     events: list[Event] = [*some(1, 2), workspace_event()]
-    async with scene_of(tmp_path, events=("run.*",)) as scene:
-        await scene.start()
-        await scene.emit(*events[:1])
-        await scene.until_delivered()
-        await scene.stop()
-        await scene.emit(*events[1:])
-        await scene.start()
-        await scene.until_delivered()
-        assert (scene.count("delivered"), scene.count("skipped")) == (1, 1)
+    async with scenario_of(tmp_path, events=("run.*",)) as scenario:
+        await scenario.start()
+        await scenario.emit(*events[:1])
+        await scenario.until_delivered()
+        await scenario.stop()
+        await scenario.emit(*events[1:])
+        await scenario.start()
+        await scenario.until_delivered()
+        assert (scenario.count("delivered"), scenario.count("skipped")) == (1, 1)
     lines = [encode(message_of(event, position=at)) for at, event in enumerate(events[:2], 1)]
     assert (tmp_path / NAME).read_bytes() == b"".join(line + b"\n" for line in lines)
 
@@ -64,44 +64,44 @@ async def test_each_event_is_a_line_as_the_webhook_sends_it(tmp_path: Path) -> N
 async def test_a_line_that_a_crash_cut_off_is_healed(tmp_path: Path, left: int) -> None:
     """After `kill -9` in the middle of a line, every line is one event, and none is missing."""
     file = tmp_path / NAME
-    async with scene_of(tmp_path) as scene:
-        await scene.start()
-        await scene.emit(*some(1))
-        await scene.until_delivered()
-        await scene.kill()
+    async with scenario_of(tmp_path) as scenario:
+        await scenario.start()
+        await scenario.emit(*some(1))
+        await scenario.until_delivered()
+        await scenario.kill()
         before = file.read_bytes()
         # The process dies in the middle of this line, so nothing of it was acknowledged.
         (event,) = some(2)
         file.write_bytes(before + encode(message_of(event, position=2))[:left])
-        await scene.emit(event, *some(3))
-        await scene.start()
-        await scene.until_delivered()
+        await scenario.emit(event, *some(3))
+        await scenario.start()
+        await scenario.until_delivered()
     assert file.read_bytes().startswith(before)
     assert ids_in(file) == [event.id for event in some(1, 2, 3)]
 
 
 async def test_a_whole_event_without_its_line_end_is_kept(tmp_path: Path) -> None:
     """An editor or a copy may lose the last byte of the file; the event was acknowledged."""
-    async with scene_of(tmp_path) as scene:
-        await scene.start()
-        await scene.emit(*some(1, 2))
-        await scene.until_delivered()
-        await scene.stop()
+    async with scenario_of(tmp_path) as scenario:
+        await scenario.start()
+        await scenario.emit(*some(1, 2))
+        await scenario.until_delivered()
+        await scenario.stop()
         file = tmp_path / NAME
         file.write_bytes(file.read_bytes().rstrip(b"\n"))
-        await scene.start()
-        await scene.emit(*some(3))
-        await scene.until_delivered()
+        await scenario.start()
+        await scenario.emit(*some(3))
+        await scenario.until_delivered()
     assert ids_in(file) == [event.id for event in some(1, 2, 3)]
 
 
 async def test_a_text_of_somebody_else_is_ended_and_kept(tmp_path: Path) -> None:
     """What does not begin as our lines do is not ours to remove."""
     (tmp_path / NAME).write_bytes(b'{"not": "an event"')
-    async with scene_of(tmp_path) as scene:
-        await scene.start()
-        await scene.emit(*some(1))
-        await scene.until_delivered()
+    async with scenario_of(tmp_path) as scenario:
+        await scenario.start()
+        await scenario.emit(*some(1))
+        await scenario.until_delivered()
     foreign, line = (tmp_path / NAME).read_bytes().splitlines()
     assert (foreign, json.loads(line)["id"]) == (b'{"not": "an event"', some(1)[0].id)
 
@@ -109,11 +109,11 @@ async def test_a_text_of_somebody_else_is_ended_and_kept(tmp_path: Path) -> None
 async def test_rotation_under_load_loses_and_repeats_nothing(tmp_path: Path) -> None:
     """Files in the order of their names hold the log, none above its size, none overwritten."""
     events = some(*range(400))
-    async with scene_of(tmp_path, rotate_bytes=20_000, keep=1_000) as scene:
-        await scene.start()
+    async with scenario_of(tmp_path, rotate_bytes=20_000, keep=1_000) as scenario:
+        await scenario.start()
         for begin in range(0, len(events), 40):
-            await scene.emit(*events[begin : begin + 40])
-        await scene.until_delivered()
+            await scenario.emit(*events[begin : begin + 40])
+        await scenario.until_delivered()
     files = files_of(tmp_path)
     assert ids_in(*files) == [event.id for event in events]
     assert len(files) > 10
@@ -125,10 +125,10 @@ async def test_more_rotated_files_than_are_kept_are_removed(tmp_path: Path) -> N
     other = tmp_path / f"{NAME}.20000101T000000Z-0000.gz"
     other.write_bytes(b"")
     events = some(*range(20))
-    async with scene_of(tmp_path, rotate_bytes=1, keep=3) as scene:
-        await scene.start()
-        await scene.emit(*events)
-        await scene.until_delivered()
+    async with scenario_of(tmp_path, rotate_bytes=1, keep=3) as scenario:
+        await scenario.start()
+        await scenario.emit(*events)
+        await scenario.until_delivered()
     other.unlink()
     assert ids_in(*files_of(tmp_path)) == [event.id for event in events[-4:]]
 
@@ -143,13 +143,13 @@ async def test_a_file_that_is_taken_away_is_made_anew(
 ) -> None:
     """What a shipper has taken is complete, and all that follows is in a new file."""
     file = tmp_path / NAME
-    async with scene_of(tmp_path) as scene:
-        await scene.start()
-        await scene.emit(*some(1))
-        await scene.until_delivered()
+    async with scenario_of(tmp_path) as scenario:
+        await scenario.start()
+        await scenario.emit(*some(1))
+        await scenario.until_delivered()
         take(file)
-        await scene.emit(*some(2))
-        await scene.until_delivered()
+        await scenario.emit(*some(2))
+        await scenario.until_delivered()
     assert ids_in(file) == [event.id for event in some(2)]
 
 
@@ -197,20 +197,20 @@ async def test_what_hinders_is_reported_and_lost_is_nothing(
     """Readiness, `check` and `doctor` name it before an event comes; mended, all is written."""
     file = tmp_path / "folder" / NAME
     make(file)
-    async with scene_of(tmp_path, file) as scene:
-        output, clock = scene.output, scene.clock
+    async with scenario_of(tmp_path, file) as scenario:
+        output, clock = scenario.output, scenario.clock
         assert isinstance(output, FileOutput)
         await assert_reported(file, clock, problem)
-        await scene.start()
-        await scene.until(lambda: problem in written_by(scene).status)
-        assert not written_by(scene).is_well
-        await scene.emit(*some(1, 2))
-        await scene.until(lambda: scene.count("failed") >= 2)
+        await scenario.start()
+        await scenario.until(lambda: problem in written_by(scenario).status)
+        assert not written_by(scenario).is_well
+        await scenario.emit(*some(1, 2))
+        await scenario.until(lambda: scenario.count("failed") >= 2)
 
         rename(file.parent)
         file.parent.mkdir()
-        await scene.until_delivered()
-        assert written_by(scene).is_well
+        await scenario.until_delivered()
+        assert written_by(scenario).is_well
     assert ids_in(file) == [event.id for event in some(1, 2)]
 
 
@@ -223,9 +223,9 @@ def test_a_name_leaves_room_for_that_of_a_rotated_file(
     assert (problem is not None and "name is too long" in problem) == is_refused
 
 
-def written_by(scene: OutputScene) -> FileOutput:
-    assert isinstance(scene.output, FileOutput)
-    return scene.output
+def written_by(scenario: OutputScenario) -> FileOutput:
+    assert isinstance(scenario.output, FileOutput)
+    return scenario.output
 
 
 def rename(path: Path) -> None:
@@ -256,24 +256,27 @@ async def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
     events = some(*range(300))
     with small_file_system(tmp_path) as disk:
         folder = disk.path.parent
-        async with scene_of(tmp_path, folder / NAME) as scene:
-            await scene.start()
-            await scene.emit(*events[:1])
-            await scene.until_delivered()
+        async with scenario_of(tmp_path, folder / NAME) as scenario:
+            await scenario.start()
+            await scenario.emit(*events[:1])
+            await scenario.until_delivered()
             disk.fill(0)
-            await scene.emit(*events[1:])
-            await scene.until(lambda: "the disk is full" in written_by(scene).status)
+            await scenario.emit(*events[1:])
+            await scenario.until(lambda: "the disk is full" in written_by(scenario).status)
             assert ids_in(folder / NAME)[:1] == [events[0].id]
             disk.free(0)
-            await scene.until_delivered()
-            assert written_by(scene).is_well
+            await scenario.until_delivered()
+            assert written_by(scenario).is_well
         assert ids_in(folder / NAME) == [event.id for event in events]
 
 
 async def test_two_daemons_do_not_share_a_file(tmp_path: Path) -> None:
     """The second one says so and waits until the first one is gone."""
     (tmp_path / "other").mkdir()
-    async with scene_of(tmp_path) as first, scene_of(tmp_path / "other", tmp_path / NAME) as second:
+    async with (
+        scenario_of(tmp_path) as first,
+        scenario_of(tmp_path / "other", tmp_path / NAME) as second,
+    ):
         await first.start()
         await first.emit(*some(1))
         await first.until_delivered()

@@ -14,9 +14,9 @@ import pytest
 from monitor.bus.contract import Recorded
 from monitor.model.errors import OutputUnavailableError
 from monitor.outputs.mqtt.settings import MqttProtocol
+from tests.outputs.histories import run_event
 from tests.outputs.leased_store import LeasedStore
-from tests.outputs.mqtt_scene import MqttScene, Subscriber, settings_for
-from tests.outputs.stories import run_event
+from tests.outputs.mqtt_scenario import MqttScenario, Subscriber, settings_for
 from tests.outputs.test_mqtt_retained import HEALTH, IDENTITY, PIPELINE
 from tests.servers import Mosquitto
 
@@ -32,13 +32,15 @@ async def broker(tmp_path: Path) -> AsyncIterator[Mosquitto]:
 
 
 @asynccontextmanager
-async def leased_scene(
+async def leased_scenario(
     folder: Path, url: str, *, lease_seconds: float = 0.0, **more: Any
-) -> AsyncIterator[tuple[MqttScene, LeasedStore]]:
+) -> AsyncIterator[tuple[MqttScenario, LeasedStore]]:
     """Yield an output of the shard ``acme`` and its store, whose lease the test ends."""
-    async with MqttScene(folder, settings_for(url, **more)) as scene:
-        scene.bus = store = LeasedStore.of(scene.bus, shard="acme", lease_seconds=lease_seconds)
-        yield scene, store
+    async with MqttScenario(folder, settings_for(url, **more)) as scenario:
+        scenario.bus = store = LeasedStore.of(
+            scenario.bus, shard="acme", lease_seconds=lease_seconds
+        )
+        yield scenario, store
 
 
 def states(subscriber: Subscriber, topic: str = f"{BRIDGE}/state") -> list[str]:
@@ -48,7 +50,7 @@ def states(subscriber: Subscriber, topic: str = f"{BRIDGE}/state") -> list[str]:
 
 async def test_a_shard_is_a_client_of_its_own(tmp_path: Path, broker: Mosquitto) -> None:
     """Its client id and the topics of its bridge carry its name, wherever it is held."""
-    async with Subscriber(broker.port) as subscriber, leased_scene(tmp_path, broker.url) as made:
+    async with Subscriber(broker.port) as subscriber, leased_scenario(tmp_path, broker.url) as made:
         await made[0].start()
         await subscriber.until(lambda: states(subscriber) == ["online"])
         await made[0].stop()
@@ -60,15 +62,15 @@ async def test_a_state_is_not_published_once_the_lease_is_lost(
     tmp_path: Path, broker: Mosquitto
 ) -> None:
     """Lost after its topic was listed and before its first byte: only the last will comes."""
-    async with Subscriber(broker.port) as subscriber, leased_scene(tmp_path, broker.url) as made:
-        scene, store = made
-        await scene.start()
+    async with Subscriber(broker.port) as subscriber, leased_scenario(tmp_path, broker.url) as made:
+        scenario, store = made
+        await scenario.start()
         await subscriber.until(lambda: states(subscriber) == ["online"])
         store.after_step = store.lose
-        scene.live_state.pipeline_health[IDENTITY] = HEALTH
+        scenario.live_state.pipeline_health[IDENTITY] = HEALTH
         await subscriber.until(lambda: states(subscriber)[-1] == "offline")
-        await scene.until(lambda: "another daemon holds the shard" in scene.output.status)
-        await scene.stop()
+        await scenario.until(lambda: "another daemon holds the shard" in scenario.output.status)
+        await scenario.stop()
         await subscriber.receive_all()
         assert states(subscriber) == ["online", "offline"]
         assert subscriber.on(PIPELINE) == []
@@ -78,10 +80,10 @@ async def test_a_queued_message_is_not_written_once_the_lease_is_lost(
     tmp_path: Path, broker: Mosquitto
 ) -> None:
     """Messages of one turn of the loop are written together; that write asks again."""
-    async with Subscriber(broker.port) as subscriber, leased_scene(tmp_path, broker.url) as made:
-        scene, store = made
-        await scene.start()
-        answer = scene.output.send(Recorded(1, run_event()))
+    async with Subscriber(broker.port) as subscriber, leased_scenario(tmp_path, broker.url) as made:
+        scenario, store = made
+        await scenario.start()
+        answer = scenario.output.send(Recorded(1, run_event()))
         assert answer is not None
         store.lose()
         with pytest.raises(OutputUnavailableError, match="surely"):
@@ -93,9 +95,9 @@ async def test_a_queued_message_is_not_written_once_the_lease_is_lost(
 
 async def test_an_idle_connection_ends_with_the_lease(tmp_path: Path, broker: Mosquitto) -> None:
     """Where there is nothing to say, the will still tells that nobody holds the shard."""
-    async with Subscriber(broker.port) as subscriber, leased_scene(tmp_path, broker.url) as made:
-        scene, store = made
-        await scene.start()
+    async with Subscriber(broker.port) as subscriber, leased_scenario(tmp_path, broker.url) as made:
+        scenario, store = made
+        await scenario.start()
         store.lose()
         await subscriber.until(lambda: "offline" in states(subscriber))
         store.regain()
@@ -116,12 +118,12 @@ async def test_nobody_connects_as_the_shard_without_the_lease(
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     async with server:
         url = f"mqtt://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with leased_scene(tmp_path, url, protocol=MqttProtocol.V5) as (scene, store):
+        async with leased_scenario(tmp_path, url, protocol=MqttProtocol.V5) as (scenario, store):
             store.is_held = is_confirmed
             store.after_confirmation = store.lose
-            await scene.start(is_connected=False)
-            await scene.until(lambda: "another daemon holds the shard" in scene.output.status)
-            await scene.until(lambda: len(received) == int(is_confirmed))
+            await scenario.start(is_connected=False)
+            await scenario.until(lambda: "another daemon holds the shard" in scenario.output.status)
+            await scenario.until(lambda: len(received) == int(is_confirmed))
     assert received == [b""] * is_confirmed
 
 
@@ -130,8 +132,8 @@ async def test_a_new_holder_stands_after_the_former_one(tmp_path: Path, broker: 
     for name in ("former", "new"):
         (tmp_path / name).mkdir()
     async with (
-        leased_scene(tmp_path / "former", broker.url) as (former, former_store),
-        leased_scene(tmp_path / "new", broker.url) as (new, _),
+        leased_scenario(tmp_path / "former", broker.url) as (former, former_store),
+        leased_scenario(tmp_path / "new", broker.url) as (new, _),
     ):
         await former.start()
         former_store.lose()
@@ -153,10 +155,10 @@ async def test_all_states_are_published_again_when_the_former_lease_is_over(
     async with (
         Subscriber(broker.port) as subscriber,
         aiomqtt.Client("127.0.0.1", broker.port) as late,
-        leased_scene(tmp_path, broker.url, **more) as (scene, _),
+        leased_scenario(tmp_path, broker.url, **more) as (scenario, _),
     ):
-        scene.live_state.pipeline_health[IDENTITY] = HEALTH
-        await scene.start()
+        scenario.live_state.pipeline_health[IDENTITY] = HEALTH
+        await scenario.start()
         await subscriber.until(lambda: len(subscriber.on(PIPELINE)) == 1)
         for topic in (PIPELINE, f"{BRIDGE}/state"):
             await late.publish(topic, b'{"state": "of the former holder"}', qos=1, retain=True)
@@ -170,9 +172,9 @@ async def test_a_shard_listens_to_its_own_workspaces_only(
     tmp_path: Path, broker: Mosquitto
 ) -> None:
     """A thousand shards that each heard all topics would multiply every message by a thousand."""
-    async with leased_scene(tmp_path, broker.url) as (scene, _):
-        await scene.start()
-        scene.live_state.pipeline_health[IDENTITY] = HEALTH
+    async with leased_scenario(tmp_path, broker.url) as (scenario, _):
+        await scenario.start()
+        scenario.live_state.pipeline_health[IDENTITY] = HEALTH
         async with (
             Subscriber(broker.port) as subscriber,
             aiomqtt.Client("127.0.0.1", broker.port) as other,
@@ -180,4 +182,4 @@ async def test_a_shard_listens_to_its_own_workspaces_only(
             await subscriber.until(lambda: bool(subscriber.on(PIPELINE)))
             await other.publish("dataprep/v1/x/state", b"{}", qos=1, retain=True)
             await other.publish(PIPELINE, b"{}", qos=1, retain=True)
-            await scene.until(lambda: scene.metric("mqtt_overwritten_total") == 1.0)
+            await scenario.until(lambda: scenario.metric("mqtt_overwritten_total") == 1.0)

@@ -21,11 +21,11 @@ from monitor.outputs.file.output import FileOutput
 from monitor.outputs.file.settings import FileSettings
 from monitor.outputs.webhook.output import WebhookOutput
 from monitor.outputs.webhook.settings import WebhookSettings
-from tests.outputs.alert_stories import alert, fired
+from tests.outputs.alert_histories import alert, fired
+from tests.outputs.histories import run_event
 from tests.outputs.leased_store import LeasedStore
-from tests.outputs.output_scene import QUICK, OutputScene
+from tests.outputs.output_scenario import QUICK, OutputScenario
 from tests.outputs.receiving import PostReceiver
-from tests.outputs.stories import run_event
 
 SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
 
@@ -37,15 +37,15 @@ async def receiver() -> AsyncIterator[PostReceiver]:
         yield made
 
 
-def leased(scene: OutputScene, *, shard: str = "") -> LeasedStore:
-    """Give the scene a store whose lease the test ends."""
-    scene.bus = store = LeasedStore.of(scene.bus, shard=shard)
+def leased(scenario: OutputScenario, *, shard: str = "") -> LeasedStore:
+    """Give the scenario a store whose lease the test ends."""
+    scenario.bus = store = LeasedStore.of(scenario.bus, shard=shard)
     return store
 
 
-def output_of(scene: OutputScene) -> EventOutput:
-    assert isinstance(scene.output, EventOutput)
-    return scene.output
+def output_of(scenario: OutputScenario) -> EventOutput:
+    assert isinstance(scenario.output, EventOutput)
+    return scenario.output
 
 
 @pytest.mark.parametrize(("allowed", "posted"), [(0, 0), (1, 0), (2, 1)])
@@ -56,12 +56,14 @@ async def test_no_alert_is_repeated_without_the_lease(
     settings = AlertmanagerSettings(
         urls=(receiver.url,), timeout_seconds=2, resend_seconds=0.2, **QUICK
     )
-    async with OutputScene(tmp_path, lambda s: AlertmanagerOutput(settings, s.parts)) as scene:
-        scene.snapshot = AlertingSnapshot(alerts=(alert(1),))
-        store = leased(scene)
+    async with OutputScenario(
+        tmp_path, lambda s: AlertmanagerOutput(settings, s.parts)
+    ) as scenario:
+        scenario.snapshot = AlertingSnapshot(alerts=(alert(1),))
+        store = leased(scenario)
         store.allow(allowed)
-        await scene.start()
-        await scene.until(lambda: "surely" in output_of(scene).status)
+        await scenario.start()
+        await scenario.until(lambda: "surely" in output_of(scenario).status)
         assert len(receiver.requests) == posted
         store.regain()
         await receiver.until(lambda: len(receiver.accepted) > posted)
@@ -73,15 +75,15 @@ async def test_no_event_is_posted_without_the_lease(
 ) -> None:
     """The delivery asks, and the request twice; a later lease delivers the event, as ever once."""
     settings = WebhookSettings(url=receiver.url, secret=Secret(SECRET), timeout_seconds=2, **QUICK)
-    async with OutputScene(tmp_path, lambda s: WebhookOutput(settings, s.parts)) as scene:
-        store = leased(scene)
+    async with OutputScenario(tmp_path, lambda s: WebhookOutput(settings, s.parts)) as scenario:
+        store = leased(scenario)
         store.allow(allowed)
-        await scene.start()
-        await scene.emit(fired(1))
-        await scene.until(lambda: not store.is_held)
+        await scenario.start()
+        await scenario.emit(fired(1))
+        await scenario.until(lambda: not store.is_held)
         assert receiver.requests == []
         store.regain()
-        await scene.until_delivered()
+        await scenario.until_delivered()
         assert [request.json()["id"] for request in receiver.requests] == [fired(1).id]
 
 
@@ -90,27 +92,27 @@ async def test_no_line_is_written_without_the_lease(tmp_path: Path, allowed: int
     """The delivery asks, and the thread that writes; a later lease writes the line once."""
     path = tmp_path / "events.jsonl"
     settings = FileSettings(path=str(path), **QUICK)
-    async with OutputScene(tmp_path, lambda s: FileOutput(settings, s.parts)) as scene:
-        store = leased(scene)
+    async with OutputScenario(tmp_path, lambda s: FileOutput(settings, s.parts)) as scenario:
+        store = leased(scenario)
         store.allow(allowed)
-        await scene.start()
-        await scene.emit(run_event("1"))
-        await scene.until(lambda: not store.is_held)
-        await scene.stop()
+        await scenario.start()
+        await scenario.emit(run_event("1"))
+        await scenario.until(lambda: not store.is_held)
+        await scenario.stop()
         assert path.read_bytes() == b""
         store.regain()
-        await scene.start()
-        await scene.until_delivered()
+        await scenario.start()
+        await scenario.until_delivered()
         assert len(path.read_bytes().splitlines()) == 1
 
 
 async def test_each_named_shard_writes_a_file_of_its_own(tmp_path: Path) -> None:
     """Two shards of one daemon would lock and rotate a common file under each other."""
     settings = FileSettings(path=str(tmp_path / "events.jsonl"), **QUICK)
-    async with OutputScene(tmp_path, lambda s: FileOutput(settings, s.parts)) as scene:
-        leased(scene, shard="acme")
-        await scene.start()
-        await scene.emit(run_event("1"))
-        await scene.until_delivered()
+    async with OutputScenario(tmp_path, lambda s: FileOutput(settings, s.parts)) as scenario:
+        leased(scenario, shard="acme")
+        await scenario.start()
+        await scenario.emit(run_event("1"))
+        await scenario.until_delivered()
     assert len((tmp_path / "events-acme.jsonl").read_bytes().splitlines()) == 1
     assert not (tmp_path / "events.jsonl").exists()

@@ -38,7 +38,7 @@ ROOT = Path(__file__).parent.parent.parent
 DAILY = Identity("one", RunKind.PLAN_RUN, "7")
 
 
-class ConsumerScene:
+class ConsumerScenario:
     """A store, and consumers built over it as a restart builds them."""
 
     def __init__(self, bus: SqliteBus, clock: ManualClock) -> None:
@@ -63,10 +63,10 @@ class ConsumerScene:
 
 
 @pytest.fixture
-async def scene(tmp_path: Path) -> AsyncIterator[ConsumerScene]:
+async def scenario(tmp_path: Path) -> AsyncIterator[ConsumerScenario]:
     clock = ManualClock()
     bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
-    yield ConsumerScene(bus, clock)
+    yield ConsumerScenario(bus, clock)
     await bus.close()
 
 
@@ -90,21 +90,21 @@ def runs(count: int, *, first: int = 0) -> list[Event]:
     ]
 
 
-async def test_a_new_consumer_begins_with_the_oldest_event(scene: ConsumerScene) -> None:
+async def test_a_new_consumer_begins_with_the_oldest_event(scenario: ConsumerScenario) -> None:
     """Events from before the consumer's first start are counted too."""
-    await scene.append(runs(4))
-    consumer = scene.consumer()
+    await scenario.append(runs(4))
+    consumer = scenario.consumer()
     await drain(consumer)
     assert ended(consumer) == {Status.SUCCEEDED: 4}
 
 
-async def test_a_restart_continues_from_the_stored_position(scene: ConsumerScene) -> None:
+async def test_a_restart_continues_from_the_stored_position(scenario: ConsumerScenario) -> None:
     """A consumer after a restart has the same counts, and counts only new events."""
-    await scene.append(runs(4))
-    first = scene.consumer()
+    await scenario.append(runs(4))
+    first = scenario.consumer()
     await drain(first)
-    await scene.append(runs(2, first=10))
-    second = scene.consumer()
+    await scenario.append(runs(2, first=10))
+    second = scenario.consumer()
     await second.restore()
     assert second.rows == first.rows
     await drain(second)
@@ -112,12 +112,12 @@ async def test_a_restart_continues_from_the_stored_position(scene: ConsumerScene
 
 
 async def test_a_consumer_that_stops_between_batches_counts_nothing_twice(
-    scene: ConsumerScene,
+    scenario: ConsumerScenario,
 ) -> None:
     """Counts and position are one commit: any number of restarts gives the same sums."""
-    await scene.append(runs(10))
+    await scenario.append(runs(10))
     for _ in range(40):
-        consumer = scene.consumer(batch_size=1)
+        consumer = scenario.consumer(batch_size=1)
         await consumer.restore()
         await consumer.count_some()
     assert ended(consumer) == {Status.SUCCEEDED: 10}
@@ -125,19 +125,19 @@ async def test_a_consumer_that_stops_between_batches_counts_nothing_twice(
 
 
 async def test_kill_9_counts_nothing_twice_and_loses_nothing(
-    scene: ConsumerScene, tmp_path: Path
+    scenario: ConsumerScenario, tmp_path: Path
 ) -> None:
     """Processes that are killed while they count store exactly the true counts."""
-    await scene.append(runs(40))
-    await scene.bus.close()
+    await scenario.append(runs(40))
+    await scenario.bus.close()
     store = tmp_path / "state.db"
     for lines in (3, 1, 17):
         await asyncio.to_thread(_count_and_kill, store, lines)
     last = await asyncio.to_thread(_count_and_kill, store, None)
     assert last == "done"
-    bus = await SqliteBus.open(store, clock=scene.clock, registry=CollectorRegistry())
+    bus = await SqliteBus.open(store, clock=scenario.clock, registry=CollectorRegistry())
     try:
-        consumer = ConsumerScene(bus, scene.clock).consumer()
+        consumer = ConsumerScenario(bus, scenario.clock).consumer()
         await consumer.restore()
         assert ended(consumer) == {Status.SUCCEEDED: 40}
         row = consumer.rows[DAILY.key]
@@ -161,29 +161,29 @@ def _count_and_kill(store: Path, lines: int | None) -> str:
         return last_line
 
 
-async def test_shown_counts_are_durable(scene: ConsumerScene) -> None:
+async def test_shown_counts_are_durable(scenario: ConsumerScenario) -> None:
     """A commit that the store refuses changes nothing on the page, and is repeated whole."""
-    await scene.append(runs(1))
-    consumer = scene.consumer()
+    await scenario.append(runs(1))
+    consumer = scenario.consumer()
     await drain(consumer)
     rows, position = consumer.rows, consumer.position
-    await scene.append(runs(1, first=5))
-    await scene.bus.close()
+    await scenario.append(runs(1, first=5))
+    await scenario.bus.close()
     with pytest.raises(BusUnavailableError):
         await consumer.count_some()
     assert (consumer.rows, consumer.position) == (rows, position)
 
 
 async def test_counting_continues_by_itself_when_the_store_does_not_answer(
-    scene: ConsumerScene,
+    scenario: ConsumerScenario,
 ) -> None:
     """While the store is gone the task stays alive and retries, with growing waits."""
-    await scene.bus.close()
-    consumer = scene.consumer()
-    supervisor = Supervisor(clock=scene.clock, registry=CollectorRegistry())
+    await scenario.bus.close()
+    consumer = scenario.consumer()
+    supervisor = Supervisor(clock=scenario.clock, registry=CollectorRegistry())
     task = asyncio.create_task(supervisor.supervise("metrics", consumer.run))
     for _ in range(6):
-        await scene.clock.advance(40)
+        await scenario.clock.advance(40)
         await asyncio.sleep(0)
     assert not task.done()
     task.cancel()
@@ -191,29 +191,29 @@ async def test_counting_continues_by_itself_when_the_store_does_not_answer(
         await task
 
 
-async def test_a_running_consumer_counts_appended_events(scene: ConsumerScene) -> None:
+async def test_a_running_consumer_counts_appended_events(scenario: ConsumerScenario) -> None:
     """New events wake the task; nothing else needs to."""
-    consumer = scene.consumer()
+    consumer = scenario.consumer()
     task = asyncio.create_task(consumer.run())
-    await scene.append(runs(3))
+    await scenario.append(runs(3))
     async with asyncio.timeout(5):
         while DAILY.key not in consumer.rows or ended(consumer) != {Status.SUCCEEDED: 3}:
-            await scene.bus.status()
+            await scenario.bus.status()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended(consumer) == {Status.SUCCEEDED: 3}
 
 
-async def test_a_gap_is_stepped_over(scene: ConsumerScene) -> None:
+async def test_a_gap_is_stepped_over(scenario: ConsumerScenario) -> None:
     """Events that retention removed before they were counted do not stop the consumer."""
-    await scene.append(runs(2))
-    consumer = scene.consumer()
+    await scenario.append(runs(2))
+    consumer = scenario.consumer()
     await consumer.restore()
     cap = Retention(events_count=1, events_hard_cap=1)
-    await scene.bus.prune(cap, now=NOON + timedelta(days=1))
+    await scenario.bus.prune(cap, now=NOON + timedelta(days=1))
     await drain(consumer)
-    status = await scene.bus.status()
+    status = await scenario.bus.status()
     mine = next(
         consumer_status
         for consumer_status in status.consumers
@@ -222,27 +222,27 @@ async def test_a_gap_is_stepped_over(scene: ConsumerScene) -> None:
     assert (mine.backlog, mine.lost > 0) == (0, True)
 
 
-async def test_a_damaged_row_begins_anew_and_the_others_stay(scene: ConsumerScene) -> None:
+async def test_a_damaged_row_begins_anew_and_the_others_stay(scenario: ConsumerScenario) -> None:
     """An unreadable row loses its own count only."""
-    await scene.append([*runs(1), *history(run(9, Status.FAILED, pipeline=plan(8)))])
-    await drain(scene.consumer())
+    await scenario.append([*runs(1), *history(run(9, Status.FAILED, pipeline=plan(8)))])
+    await drain(scenario.consumer())
     damage = Step(consumer=CONSUMER, state={DAILY.key: b"{"})
-    await scene.bus.advance(damage, timeout_seconds=5)
-    consumer = scene.consumer()
+    await scenario.bus.advance(damage, timeout_seconds=5)
+    consumer = scenario.consumer()
     await consumer.restore()
     assert DAILY.key not in consumer.rows
     assert ended(consumer, Identity("one", RunKind.PLAN_RUN, "8")) == {Status.FAILED: 1}
 
 
 async def test_a_smaller_budget_is_applied_at_the_start_and_is_durable(
-    scene: ConsumerScene,
+    scenario: ConsumerScenario,
 ) -> None:
     """After a restart with fewer series the rows fit them, and no count is lost."""
     for number in range(4):
-        await scene.append(history(run(number, Status.SUCCEEDED, pipeline=plan(number))))
-    await drain(scene.consumer())
-    await scene.consumer(places=1).restore()
-    consumer = scene.consumer(places=1)
+        await scenario.append(history(run(number, Status.SUCCEEDED, pipeline=plan(number))))
+    await drain(scenario.consumer())
+    await scenario.consumer(places=1).restore()
+    consumer = scenario.consumer(places=1)
     await consumer.restore()
     rows = [row for row in consumer.rows.values() if isinstance(row, RunCounts)]
     assert len(rows) == 2
@@ -250,54 +250,54 @@ async def test_a_smaller_budget_is_applied_at_the_start_and_is_durable(
     assert ended(consumer, Identity("one", RunKind.PLAN_RUN, OTHER))[Status.SUCCEEDED] == 3
 
 
-async def test_events_and_their_lag_are_counted_by_this_process(scene: ConsumerScene) -> None:
+async def test_events_and_their_lag_are_counted_by_this_process(scenario: ConsumerScenario) -> None:
     """The lag is corrected by how far the workspace's clock is ahead of ours."""
-    scene.live_state.update_workspace("one", clock_skew_seconds=5.0)
+    scenario.live_state.update_workspace("one", clock_skew_seconds=5.0)
     late = event(run(1, Status.SUCCEEDED, pipeline=plan(7)))
     untimed = msgspec.structs.replace(late, id="one:plan_run:2:succeeded", occurred_at=None)
-    await scene.append([late, untimed])
-    await drain(scene.consumer())
-    value = scene.registry.get_sample_value
+    await scenario.append([late, untimed])
+    await drain(scenario.consumer())
+    value = scenario.registry.get_sample_value
     assert value("dataprep_monitor_events_total", {"type": "run.succeeded"}) == 2
     assert value("dataprep_monitor_events_total", {"type": "run.lost"}) == 0
     assert value("dataprep_monitor_event_lag_seconds_sum", {"source": "poll"}) == 7.0
     assert value("dataprep_monitor_event_lag_seconds_count", {"source": "poll"}) == 1
 
 
-async def test_other_bounds_reset_the_histograms_and_no_counter(scene: ConsumerScene) -> None:
+async def test_other_bounds_reset_the_histograms_and_no_counter(scenario: ConsumerScenario) -> None:
     """A version with other bounds cannot use the stored buckets; all else is counted on."""
-    await scene.append(runs(2))
-    await drain(scene.consumer())
-    stored = await scene.bus.consumer_state(CONSUMER)
+    await scenario.append(runs(2))
+    await drain(scenario.consumer())
+    stored = await scenario.bus.consumer_state(CONSUMER)
     queue = QueueCounts(workspace="one", kind=RunKind.PLAN_RUN)
     changed: dict[str, bytes | None] = {
         key: with_bounds(value, (1.0, 60.0)) for key, value in stored.items()
     }
-    await scene.bus.advance(Step(consumer=CONSUMER, state=changed), timeout_seconds=5)
+    await scenario.bus.advance(Step(consumer=CONSUMER, state=changed), timeout_seconds=5)
 
-    consumer = scene.consumer()
+    consumer = scenario.consumer()
     await consumer.restore()
     row = consumer.rows[DAILY.key]
     assert isinstance(row, RunCounts)
     assert (row.ended, sum(row.started.values())) == ({Status.SUCCEEDED: 2}, 2)
     assert (row.durations, consumer.rows[queue.key]) == (NO_DURATIONS, queue)
 
-    await scene.append(runs(1, first=10))
+    await scenario.append(runs(1, first=10))
     await drain(consumer)
     row = consumer.rows[DAILY.key]
     assert isinstance(row, RunCounts)
     assert (row.ended, sum(row.durations.counts)) == ({Status.SUCCEEDED: 3}, 1)
 
 
-async def test_as_many_other_bounds_reset_the_histogram_too(scene: ConsumerScene) -> None:
+async def test_as_many_other_bounds_reset_the_histogram_too(scenario: ConsumerScenario) -> None:
     """The bounds are compared, not only their number: no count gets into a foreign bucket."""
-    await scene.append(runs(2))
-    await drain(scene.consumer())
-    stored = (await scene.bus.consumer_state(CONSUMER))[DAILY.key]
+    await scenario.append(runs(2))
+    await drain(scenario.consumer())
+    stored = (await scenario.bus.consumer_state(CONSUMER))[DAILY.key]
     shifted = with_bounds(stored, tuple(bound + 1.0 for bound in DURATION_BOUNDS))
     step = Step(consumer=CONSUMER, state={DAILY.key: shifted})
-    await scene.bus.advance(step, timeout_seconds=5)
-    consumer = scene.consumer()
+    await scenario.bus.advance(step, timeout_seconds=5)
+    consumer = scenario.consumer()
     await consumer.restore()
     row = consumer.rows[DAILY.key]
     assert isinstance(row, RunCounts)

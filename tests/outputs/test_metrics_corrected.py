@@ -68,10 +68,10 @@ def test_a_claimed_end_opens_its_corrections_at_zero() -> None:
 def test_a_claimed_run_has_its_duration_once_it_is_confirmed(last: EventType) -> None:
     """Not before, for the run may go on; and once, by whichever event confirms it."""
     state = flow_run(1, Status.FAILED)
-    story = (*history(claimed(state)), event(claimed(state), EventType.RUN_DETAILED))
-    assert sum(counted(story).durations.counts) == 0
+    events = (*history(claimed(state)), event(claimed(state), EventType.RUN_DETAILED))
+    assert sum(counted(events).durations.counts) == 0
 
-    row = counted((*story, event(state, last), event(state, last)))
+    row = counted((*events, event(state, last), event(state, last)))
     assert sum(row.durations.counts) == 1
     assert row.ended == {Status.FAILED: 1}
 

@@ -46,7 +46,7 @@ class HeldStore(SqliteBus):
         return await super().status()
 
 
-class ExpositionScene:
+class ExpositionScenario:
     """An exposition whose snapshot is gathered when the test allows it."""
 
     def __init__(self, store: HeldStore, *, timeout_seconds: float) -> None:
@@ -65,20 +65,22 @@ class ExpositionScene:
 
 
 @asynccontextmanager
-async def opened(folder: Path, *, timeout_seconds: float = 5.0) -> AsyncIterator[ExpositionScene]:
+async def opened(
+    folder: Path, *, timeout_seconds: float = 5.0
+) -> AsyncIterator[ExpositionScenario]:
     bus = await SqliteBus.open(
         folder / "state.db", clock=ManualClock(), registry=CollectorRegistry()
     )
-    scene = ExpositionScene(HeldStore.of(bus), timeout_seconds=timeout_seconds)
-    await scene.metrics.consumer.restore()
-    yield scene
-    scene.store.may_answer.set()
-    await scene.exposition.close()
+    scenario = ExpositionScenario(HeldStore.of(bus), timeout_seconds=timeout_seconds)
+    await scenario.metrics.consumer.restore()
+    yield scenario
+    scenario.store.may_answer.set()
+    await scenario.exposition.close()
     await bus.close()
 
 
 @pytest.fixture
-async def scene(tmp_path: Path) -> AsyncIterator[ExpositionScene]:
+async def scenario(tmp_path: Path) -> AsyncIterator[ExpositionScenario]:
     async with opened(tmp_path) as made:
         yield made
 
@@ -132,10 +134,10 @@ PROMETHEUS_2 = (
     ],
 )
 async def test_every_accept_header_gets_a_page(
-    scene: ExpositionScene, accept: str, expected: str
+    scenario: ExpositionScenario, accept: str, expected: str
 ) -> None:
     """The content type is a supported one, and the page has that format."""
-    page, content_type = await scene.exposition.render(accept)
+    page, content_type = await scenario.exposition.render(accept)
     assert content_type.startswith(expected)
     assert page.endswith(b"# EOF\n") == content_type.startswith(OPENMETRICS)
 
@@ -153,40 +155,40 @@ def test_the_content_types_are_few() -> None:
     assert not any("dots" in content_type or "values" in content_type for content_type in made)
 
 
-async def test_a_page_is_made_in_the_worker_thread(scene: ExpositionScene) -> None:
+async def test_a_page_is_made_in_the_worker_thread(scenario: ExpositionScenario) -> None:
     """No collector runs on the event loop."""
     spy = ThreadSpy()
-    scene.registry.register(spy)
-    page, _ = await scene.exposition.render("")
+    scenario.registry.register(spy)
+    page, _ = await scenario.exposition.render("")
     assert b"spy 1.0" in page
     assert [name.startswith("metrics") for name in spy.threads] == [True]
 
 
-async def test_scrapes_at_the_same_time_share_one_page(scene: ExpositionScene) -> None:
+async def test_scrapes_at_the_same_time_share_one_page(scenario: ExpositionScenario) -> None:
     """Concurrent scrapes share one rendering for each format; a later scrape gets a new one."""
-    scene.store.may_answer.clear()
-    crowd = [asyncio.create_task(scene.exposition.render("")) for _ in range(50)]
-    crowd.append(asyncio.create_task(scene.exposition.render(OPENMETRICS)))
+    scenario.store.may_answer.clear()
+    crowd = [asyncio.create_task(scenario.exposition.render("")) for _ in range(50)]
+    crowd.append(asyncio.create_task(scenario.exposition.render(OPENMETRICS)))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    scene.store.may_answer.set()
+    scenario.store.may_answer.set()
     pages = await asyncio.gather(*crowd)
-    assert scene.store.asked == 2
+    assert scenario.store.asked == 2
     assert len({id(page) for page, _ in pages}) == 2
-    await scene.exposition.render("")
-    assert scene.store.asked == 3
+    await scenario.exposition.render("")
+    assert scenario.store.asked == 3
 
 
 async def test_a_scraper_that_hangs_up_leaves_the_page_to_the_others(
-    scene: ExpositionScene,
+    scenario: ExpositionScenario,
 ) -> None:
     """The shared page is finished for the scrapers that still wait."""
-    scene.store.may_answer.clear()
-    leaving = asyncio.create_task(scene.exposition.render(""))
-    staying = asyncio.create_task(scene.exposition.render(""))
+    scenario.store.may_answer.clear()
+    leaving = asyncio.create_task(scenario.exposition.render(""))
+    staying = asyncio.create_task(scenario.exposition.render(""))
     await asyncio.sleep(0)
     leaving.cancel()
-    scene.store.may_answer.set()
+    scenario.store.may_answer.set()
     page, _ = await staying
     assert b"dataprep_monitor_build_info" in page
     with pytest.raises(asyncio.CancelledError):
@@ -197,31 +199,33 @@ async def test_a_page_that_renders_too_long_is_refused_and_nothing_piles_up(
     tmp_path: Path,
 ) -> None:
     """Scrapes fail within their limit; when the cause is gone, the next one is served."""
-    async with opened(tmp_path, timeout_seconds=0.1) as scene:
-        scene.store.may_answer.clear()
+    async with opened(tmp_path, timeout_seconds=0.1) as scenario:
+        scenario.store.may_answer.clear()
         for _ in range(5):
             with pytest.raises(OutputUnavailableError):
-                await scene.exposition.render("")
-        assert scene.store.asked == 1
+                await scenario.exposition.render("")
+        assert scenario.store.asked == 1
 
 
-async def test_a_broken_collector_fails_its_page_only(scene: ExpositionScene) -> None:
+async def test_a_broken_collector_fails_its_page_only(scenario: ExpositionScenario) -> None:
     """The failure reaches the scraper; the next page is rendered again."""
     spy = ThreadSpy()
-    scene.registry.register(spy)
+    scenario.registry.register(spy)
     spy.is_broken = True
     with pytest.raises(ValueError, match="broken collector"):
-        await scene.exposition.render("")
+        await scenario.exposition.render("")
     spy.is_broken = False
-    page, _ = await scene.exposition.render("")
+    page, _ = await scenario.exposition.render("")
     assert b"spy 1.0" in page
 
 
-async def test_names_of_the_collector_cannot_be_registered_twice(scene: ExpositionScene) -> None:
+async def test_names_of_the_collector_cannot_be_registered_twice(
+    scenario: ExpositionScenario,
+) -> None:
     """A second metric of the same name is an error at the start, not a broken page later."""
     with pytest.raises(ValueError, match="Duplicated"):
-        Counter("dataprep_monitor_events_lost", "Twice.", registry=scene.registry)
-    assert scene.store.asked == 0
+        Counter("dataprep_monitor_events_lost", "Twice.", registry=scenario.registry)
+    assert scenario.store.asked == 0
 
 
 async def test_the_lag_of_the_loop_is_what_a_sleeper_waits_too_long() -> None:
@@ -243,15 +247,15 @@ async def test_the_lag_of_the_loop_is_what_a_sleeper_waits_too_long() -> None:
 
 @pytest.mark.parametrize("is_broken", [False, True])
 async def test_no_garbage_is_looked_for_while_a_page_is_drawn(
-    scene: ExpositionScene,
+    scenario: ExpositionScenario,
     is_broken: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
     """The collector halts every thread; it goes on after the page, also after one that fails."""
     spy = ThreadSpy()
-    scene.registry.register(spy)
+    scenario.registry.register(spy)
     spy.is_collecting.clear()
     spy.is_broken = is_broken
     with contextlib.suppress(ValueError):
-        await scene.exposition.render("")
+        await scenario.exposition.render("")
     assert spy.is_collecting == [False]
     assert gc.isenabled()

@@ -12,13 +12,13 @@ from monitor.model.alerts import AlertingSnapshot, AlertState
 from monitor.model.events import AlertEvent
 from monitor.outputs.mqtt.output import MqttOutput
 from tests.app.eventually import pause
-from tests.outputs.alert_stories import ENDED, alert, fired, resolved
-from tests.outputs.mqtt_scene import ReceivedMessage, Subscriber, settings_for
-from tests.outputs.output_scene import OutputScene
+from tests.outputs.alert_histories import ENDED, alert, fired, resolved
+from tests.outputs.mqtt_scenario import ReceivedMessage, Subscriber, settings_for
+from tests.outputs.output_scenario import OutputScenario
 from tests.servers import Mosquitto
 
 # The events, each with the snapshot that follows them.
-STORY: tuple[tuple[tuple[AlertEvent, ...], AlertingSnapshot], ...] = (
+HISTORY: tuple[tuple[tuple[AlertEvent, ...], AlertingSnapshot], ...] = (
     ((fired(1), fired(2)), AlertingSnapshot(alerts=(alert(1), alert(2)))),
     ((resolved(1),), AlertingSnapshot(alerts=(alert(1, AlertState.RESOLVED), alert(2)))),
     (
@@ -26,44 +26,44 @@ STORY: tuple[tuple[tuple[AlertEvent, ...], AlertingSnapshot], ...] = (
         AlertingSnapshot(alerts=(alert(1, starts_at=ENDED),)),
     ),
 )
-IDS = [event.id for events, _ in STORY for event in events]
+IDS = [event.id for events, _ in HISTORY for event in events]
 STATE_SECONDS = 0.05  # in which retained states follow, at the settings of these tests
 SCAN_SECONDS = 0.3  # in which all topics are compared, and leftovers are cleared
 CUTS = range(1, 9)
 
 
-def output_with(url: str, prefix: str) -> Callable[[OutputScene], MqttOutput]:
-    """Return a function that builds the output of a story, with its own topics."""
+def output_with(url: str, prefix: str) -> Callable[[OutputScenario], MqttOutput]:
+    """Return a function that builds the output of a history, with its own topics."""
     settings = msgspec.structs.replace(settings_for(url), prefix=prefix, instance=prefix)
-    return lambda scene: MqttOutput(settings, scene.parts)
+    return lambda scenario: MqttOutput(settings, scenario.parts)
 
 
-async def finish_work(scene: OutputScene, *, seconds: float) -> None:
+async def finish_work(scenario: OutputScenario, *, seconds: float) -> None:
     """Let the output finish its work; if it dies meanwhile, let the next process finish it."""
-    is_delivered = await scene.is_delivered()
+    is_delivered = await scenario.is_delivered()
     await pause(seconds)
-    if not is_delivered or scene.store.is_dead:
-        await scene.kill()
-        await scene.start()
-        await scene.until_delivered()
+    if not is_delivered or scenario.store.is_dead:
+        await scenario.kill()
+        await scenario.start()
+        await scenario.until_delivered()
         await pause(seconds)
 
 
 async def play(folder: Path, url: str, prefix: str, *, cut: int | None, is_stored: bool) -> int:
-    """Run the story with a process that dies at one step, and from then on with another one.
+    """Run the history with a process that dies at one step, and from then on with another one.
 
     Return how many steps the first process made.
     """
     (folder / prefix).mkdir()
-    async with OutputScene(folder / prefix, output_with(url, prefix)) as scene:
-        await scene.start(cut=cut, is_stored=is_stored)
-        first = scene.store
-        for events, snapshot in STORY:
-            await scene.emit(*events)
+    async with OutputScenario(folder / prefix, output_with(url, prefix)) as scenario:
+        await scenario.start(cut=cut, is_stored=is_stored)
+        first = scenario.store
+        for events, snapshot in HISTORY:
+            await scenario.emit(*events)
             # The engine's state is restored before the outputs start.
-            scene.snapshot = snapshot
-            await finish_work(scene, seconds=STATE_SECONDS)
-        await finish_work(scene, seconds=SCAN_SECONDS)
+            scenario.snapshot = snapshot
+            await finish_work(scenario, seconds=STATE_SECONDS)
+        await finish_work(scenario, seconds=SCAN_SECONDS)
         return first.steps
 
 

@@ -13,8 +13,8 @@ from monitor.model.alerts import BRIDGE, Alert, AlertingSnapshot, AlertState
 from monitor.model.events import EventType
 from monitor.model.live_state import RefusedCapability
 from monitor.model.runs import RunKind
-from tests.outputs.alert_stories import alert, event_of, fired, resolved
-from tests.outputs.mqtt_scene import MqttScene, Subscriber, settings_for
+from tests.outputs.alert_histories import alert, event_of, fired, resolved
+from tests.outputs.mqtt_scenario import MqttScenario, Subscriber, settings_for
 from tests.servers import Mosquitto
 
 KEY = alert().fingerprint
@@ -29,9 +29,9 @@ async def broker(tmp_path: Path) -> AsyncIterator[Mosquitto]:
 
 
 @pytest.fixture
-async def scene(tmp_path: Path, broker: Mosquitto) -> AsyncIterator[MqttScene]:
-    """Return a scene whose output is connected."""
-    async with MqttScene(tmp_path, settings_for(broker.url)) as made:
+async def scenario(tmp_path: Path, broker: Mosquitto) -> AsyncIterator[MqttScenario]:
+    """Return a scenario whose output is connected."""
+    async with MqttScenario(tmp_path, settings_for(broker.url)) as made:
         await made.start()
         yield made
 
@@ -56,17 +56,17 @@ async def until_retained(broker: Mosquitto, topics: set[str]) -> dict[str, bytes
 
 
 async def test_an_alert_is_published_as_events_and_as_its_state(
-    broker: Mosquitto, scene: MqttScene
+    broker: Mosquitto, scenario: MqttScenario
 ) -> None:
     """Fired, then firing; resolved, then resolved; in the end nothing is retained of it."""
     async with Subscriber(broker.port) as subscriber:
-        scene.snapshot = snapshot_of(alert())
-        await scene.emit(fired())
+        scenario.snapshot = snapshot_of(alert())
+        await scenario.emit(fired())
         await subscriber.until(lambda: len(subscriber.on(f"{KEY}/state")) == 1)
-        scene.snapshot = snapshot_of(alert(state=AlertState.RESOLVED))
-        await scene.emit(resolved())
+        scenario.snapshot = snapshot_of(alert(state=AlertState.RESOLVED))
+        await scenario.emit(resolved())
         await subscriber.until(lambda: len(subscriber.on(f"{KEY}/state")) == 2)
-        scene.snapshot = snapshot_of()
+        scenario.snapshot = snapshot_of()
         await subscriber.until(lambda: len(subscriber.on(f"{KEY}/state")) == 3)
 
         events = subscriber.on("/event")
@@ -81,9 +81,9 @@ async def test_an_alert_is_published_as_events_and_as_its_state(
     assert await states(broker) == {}
 
 
-async def test_a_state_describes_the_alert(broker: Mosquitto, scene: MqttScene) -> None:
+async def test_a_state_describes_the_alert(broker: Mosquitto, scenario: MqttScenario) -> None:
     """Alertmanager's names, and also the silences and the evidence of the alert."""
-    scene.snapshot = snapshot_of(alert(muted_by=("silence:7",), reminders=2))
+    scenario.snapshot = snapshot_of(alert(muted_by=("silence:7",), reminders=2))
     async with Subscriber(broker.port) as subscriber:
         await subscriber.until(
             lambda: bool(subscriber.on("/state") and subscriber.on(TOPIC[-16:] + "/state"))
@@ -112,9 +112,11 @@ async def test_a_state_describes_the_alert(broker: Mosquitto, scene: MqttScene) 
     }
 
 
-async def test_an_alert_that_nobody_can_judge_says_so(broker: Mosquitto, scene: MqttScene) -> None:
+async def test_an_alert_that_nobody_can_judge_says_so(
+    broker: Mosquitto, scenario: MqttScenario
+) -> None:
     """Its state names the reason while its runs cannot be seen, and no longer than that."""
-    scene.snapshot = snapshot_of(alert())
+    scenario.snapshot = snapshot_of(alert())
     refused = RefusedCapability(
         capability="list_changes",
         since=datetime(2024, 11, 21, 9, 40, tzinfo=UTC),
@@ -123,18 +125,18 @@ async def test_an_alert_that_nobody_can_judge_says_so(broker: Mosquitto, scene: 
     )
     async with Subscriber(broker.port) as subscriber:
         await subscriber.until(lambda: len(subscriber.on(f"{KEY}/state")) == 1)
-        scene.live_state.update_workspace("w", refused=(refused,))
+        scenario.live_state.update_workspace("w", refused=(refused,))
         await subscriber.until(lambda: len(subscriber.on(f"{KEY}/state")) == 2)
-        scene.live_state.update_workspace("w", refused=())
+        scenario.live_state.update_workspace("w", refused=())
         await subscriber.until(lambda: len(subscriber.on(f"{KEY}/state")) == 3)
     states = [message.json() for message in subscriber.on(f"{KEY}/state")]
     assert [state["unjudged"] for state in states] == [None, "was offered and is refused", None]
     assert {state["status"] for state in states} == {"firing"}
 
 
-async def test_a_pending_alert_is_not_published(broker: Mosquitto, scene: MqttScene) -> None:
+async def test_a_pending_alert_is_not_published(broker: Mosquitto, scenario: MqttScenario) -> None:
     """Only firing and resolved alerts have a retained state."""
-    scene.snapshot = snapshot_of(alert(1, AlertState.PENDING), alert(2))
+    scenario.snapshot = snapshot_of(alert(1, AlertState.PENDING), alert(2))
     found = await until_retained(
         broker, {f"dataprep/v1/w/alert/run_failed/{alert(2).fingerprint}/state"}
     )
@@ -142,31 +144,31 @@ async def test_a_pending_alert_is_not_published(broker: Mosquitto, scene: MqttSc
 
 
 async def test_alerts_about_the_daemon_have_topics_below_the_bridge(
-    broker: Mosquitto, scene: MqttScene
+    broker: Mosquitto, scenario: MqttScenario
 ) -> None:
     """Two daemons on one broker, each with its own topics, do not mix up theirs."""
     own = alert(workspace=BRIDGE, name="monitor_degraded", kind=None, pipeline=None, run=None)
-    scene.snapshot = snapshot_of(own)
+    scenario.snapshot = snapshot_of(own)
     async with Subscriber(broker.port) as subscriber:
-        await scene.emit(event_of(own))
+        await scenario.emit(event_of(own))
         await subscriber.until(lambda: bool(subscriber.on("/event")))
         above = f"dataprep/v1/bridge/monitor/alert/monitor_degraded/{KEY}"
         assert subscriber.on("/event")[0].topic == f"{above}/event"
     await until_retained(broker, {f"{above}/state"})
-    scene.snapshot = snapshot_of()
+    scenario.snapshot = snapshot_of()
     assert await until_retained(broker, set()) == {}
 
 
 async def test_an_alert_that_ended_while_the_daemon_was_down_is_cleared(
-    broker: Mosquitto, scene: MqttScene
+    broker: Mosquitto, scenario: MqttScenario
 ) -> None:
     """After a restart the topics of alerts that no longer exist are deleted, and no others."""
-    scene.snapshot = snapshot_of(alert(1), alert(2))
+    scenario.snapshot = snapshot_of(alert(1), alert(2))
     topics = [f"dataprep/v1/w/alert/run_failed/{alert(n).fingerprint}/state" for n in (1, 2)]
     await until_retained(broker, set(topics))
-    await scene.stop()
-    scene.snapshot = snapshot_of(alert(2))
-    await scene.start()
+    await scenario.stop()
+    scenario.snapshot = snapshot_of(alert(2))
+    await scenario.start()
     assert set(await until_retained(broker, {topics[1]})) == {topics[1]}
 
 
@@ -174,10 +176,10 @@ async def test_a_restart_of_the_broker_brings_them_back(tmp_path: Path) -> None:
     """A broker that lost its retained messages gets the states of alerts again."""
     async with (
         Mosquitto(tmp_path) as broker,
-        MqttScene(tmp_path, settings_for(broker.url)) as scene,
+        MqttScenario(tmp_path, settings_for(broker.url)) as scenario,
     ):
-        scene.snapshot = snapshot_of(alert())
-        await scene.start()
+        scenario.snapshot = snapshot_of(alert())
+        await scenario.start()
         await until_retained(broker, {f"{TOPIC}/state"})
         await broker.stop(at_once=True)
         await broker.start()
@@ -185,7 +187,7 @@ async def test_a_restart_of_the_broker_brings_them_back(tmp_path: Path) -> None:
 
 
 async def test_every_transition_is_published_on_one_topic_in_order(
-    broker: Mosquitto, scene: MqttScene
+    broker: Mosquitto, scenario: MqttScenario
 ) -> None:
     """Reminders, silences and flapping arrive between start and end, each under its own id."""
     events = [
@@ -197,18 +199,20 @@ async def test_every_transition_is_published_on_one_topic_in_order(
         resolved(),
     ]
     async with Subscriber(broker.port) as subscriber:
-        await scene.emit(*events)
+        await scenario.emit(*events)
         await subscriber.until(lambda: len(subscriber.on(f"{TOPIC}/event")) == len(events))
         received = [message.json()["id"] for message in subscriber.on(f"{TOPIC}/event")]
     assert received == [event.id for event in events]
 
 
-async def test_a_storm_of_states_is_published_whole(broker: Mosquitto, scene: MqttScene) -> None:
+async def test_a_storm_of_states_is_published_whole(
+    broker: Mosquitto, scenario: MqttScenario
+) -> None:
     """Hundreds of concurrent alerts have a state each, and all of them are cleared again."""
     numbers = range(300)
-    scene.snapshot = snapshot_of(*[alert(number) for number in numbers])
-    await scene.emit(*[fired(number) for number in numbers])
+    scenario.snapshot = snapshot_of(*[alert(number) for number in numbers])
+    await scenario.emit(*[fired(number) for number in numbers])
     topics = {f"dataprep/v1/w/alert/run_failed/{alert(n).fingerprint}/state" for n in numbers}
     assert len(await until_retained(broker, topics)) == len(numbers)
-    scene.snapshot = snapshot_of()
+    scenario.snapshot = snapshot_of()
     assert await until_retained(broker, set()) == {}

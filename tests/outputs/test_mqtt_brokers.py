@@ -15,8 +15,8 @@ from monitor.model.runs import Status
 from monitor.model.secrets import Secret
 from monitor.outputs.mqtt.settings import MqttProtocol, MqttSettings
 from tests.certificates import Certificates
-from tests.outputs.mqtt_scene import MqttScene, settings_for
-from tests.outputs.stories import run_event
+from tests.outputs.histories import run_event
+from tests.outputs.mqtt_scenario import MqttScenario, settings_for
 from tests.servers import Mosquitto, Relay, free_port, program
 
 CONNECT_VERSION_5 = b"\x00\x04MQTT\x05"  # how the protocol's name and level are written
@@ -54,12 +54,12 @@ async def test_a_broker_with_certificates_is_spoken_to(
     tmp_path: Path, safe_broker: Mosquitto, certificates: Certificates
 ) -> None:
     """Both sides show a certificate of the same private authority, and events arrive."""
-    async with MqttScene(tmp_path, safe_settings(safe_broker, certificates)) as scene:
-        await scene.start()
-        await scene.emit(*[run_event(str(number)) for number in range(300)])
-        await scene.until_delivered()
+    async with MqttScenario(tmp_path, safe_settings(safe_broker, certificates)) as scenario:
+        await scenario.start()
+        await scenario.emit(*[run_event(str(number)) for number in range(300)])
+        await scenario.until_delivered()
         delivered = {"output": "mqtt", "outcome": "delivered"}
-        assert scene.metric("notifications_total", **delivered) == 300
+        assert scenario.metric("notifications_total", **delivered) == 300
 
 
 async def test_a_broker_whose_authority_is_unknown_is_not_trusted(
@@ -67,10 +67,10 @@ async def test_a_broker_whose_authority_is_unknown_is_not_trusted(
 ) -> None:
     """Without the authority's file the connection fails, and the status has the reason."""
     settings = msgspec.structs.replace(safe_settings(safe_broker, certificates), ca_file=None)
-    async with MqttScene(tmp_path, settings) as scene:
-        await scene.start(is_connected=False)
-        await scene.until(lambda: "certificate verify failed" in scene.output.status)
-        assert not scene.output.is_well
+    async with MqttScenario(tmp_path, settings) as scenario:
+        await scenario.start(is_connected=False)
+        await scenario.until(lambda: "certificate verify failed" in scenario.output.status)
+        assert not scenario.output.is_well
 
 
 async def test_a_broker_under_another_name_is_not_trusted(
@@ -79,10 +79,10 @@ async def test_a_broker_under_another_name_is_not_trusted(
     """The certificate must be for the host of the URL."""
     url = f"mqtts://localhost:{safe_broker.port}"
     settings = msgspec.structs.replace(safe_settings(safe_broker, certificates), url=url)
-    async with MqttScene(tmp_path, settings) as scene:
-        await scene.start(is_connected=False)
-        await scene.until(lambda: "certificate verify failed" in scene.output.status)
-        assert not scene.output.is_well
+    async with MqttScenario(tmp_path, settings) as scenario:
+        await scenario.start(is_connected=False)
+        await scenario.until(lambda: "certificate verify failed" in scenario.output.status)
+        assert not scenario.output.is_well
 
 
 async def test_a_missing_certificate_file_is_reported_and_retried(
@@ -93,12 +93,12 @@ async def test_a_missing_certificate_file_is_reported_and_retried(
     settings = msgspec.structs.replace(
         safe_settings(safe_broker, certificates), certificate_file=str(late)
     )
-    async with MqttScene(tmp_path, settings) as scene:
-        await scene.start(is_connected=False)
-        await scene.until(lambda: "TLS files cannot be used" in scene.output.status)
+    async with MqttScenario(tmp_path, settings) as scenario:
+        await scenario.start(is_connected=False)
+        await scenario.until(lambda: "TLS files cannot be used" in scenario.output.status)
         late.write_bytes(certificates.client.read_bytes())
-        await scene.until(lambda: scene.output.is_well)
-        assert scene.output.is_well
+        await scenario.until(lambda: scenario.output.is_well)
+        assert scenario.output.is_well
 
 
 async def test_credentials_are_needed_where_the_broker_requires_them(tmp_path: Path) -> None:
@@ -110,13 +110,13 @@ async def test_credentials_are_needed_where_the_broker_requires_them(tmp_path: P
     async with Mosquitto(tmp_path, options=options) as broker:
         wrong = settings_for(broker.url, username="ada", password=Secret("hunter3"))
         right = msgspec.structs.replace(wrong, password=Secret("hunter2"))
-        async with MqttScene(tmp_path, wrong) as scene:
-            await scene.start(is_connected=False)
-            await scene.until(lambda: "Not authorized" in scene.output.status)
-            assert "hunter" not in scene.output.status
-        async with MqttScene(tmp_path, right) as scene:
-            await scene.start()
-            assert scene.output.is_well
+        async with MqttScenario(tmp_path, wrong) as scenario:
+            await scenario.start(is_connected=False)
+            await scenario.until(lambda: "Not authorized" in scenario.output.status)
+            assert "hunter" not in scenario.output.status
+        async with MqttScenario(tmp_path, right) as scenario:
+            await scenario.start()
+            assert scenario.output.is_well
 
 
 async def test_a_broker_that_speaks_only_3_1_1_is_served(tmp_path: Path) -> None:
@@ -132,13 +132,13 @@ async def test_a_broker_that_speaks_only_3_1_1_is_served(tmp_path: Path) -> None
     try:
         # This broker cannot read the request for 5 and waits for more, so silence must be enough.
         settings = settings_for(f"mqtt://127.0.0.1:{port}", connect_timeout_seconds=0.3)
-        async with MqttScene(tmp_path, settings) as scene:
-            await scene.start()
-            await scene.emit(run_event("1"), run_event("2"))
-            await scene.until_delivered()
+        async with MqttScenario(tmp_path, settings) as scenario:
+            await scenario.start()
+            await scenario.emit(run_event("1"), run_event("2"))
+            await scenario.until_delivered()
             delivered = {"output": "mqtt", "outcome": "delivered"}
-            assert scene.metric("notifications_total", **delivered) == 2
-            await scene.stop()
+            assert scenario.metric("notifications_total", **delivered) == 2
+            await scenario.stop()
     finally:
         await broker.shutdown()
 
@@ -167,14 +167,14 @@ async def test_a_broker_that_refuses_version_5_gets_no_second_request_for_it(
     async with (
         Mosquitto(tmp_path) as broker,
         OldFront(broker.port) as front,
-        MqttScene(tmp_path, settings_for(f"mqtt://127.0.0.1:{front.port}")) as scene,
+        MqttScenario(tmp_path, settings_for(f"mqtt://127.0.0.1:{front.port}")) as scenario,
     ):
-        await scene.start()
+        await scenario.start()
         front.cut()
-        await scene.until(lambda: not scene.output.is_well)
-        await scene.until(lambda: scene.output.is_well)
-        await scene.emit(run_event("1"))
-        await scene.until_delivered()
+        await scenario.until(lambda: not scenario.output.is_well)
+        await scenario.until(lambda: scenario.output.is_well)
+        await scenario.emit(run_event("1"))
+        await scenario.until_delivered()
         assert (front.refusals, front.connections) == (1, 2)
 
 
@@ -184,12 +184,12 @@ async def test_an_event_that_makes_the_broker_hang_up_does_not_block_for_ever(
     """A 3.1.1 broker cannot refuse a message, only disconnect; the refused event is kept."""
     async with Mosquitto(tmp_path, options=("max_packet_size 4000",)) as broker:
         settings = settings_for(broker.url, protocol=MqttProtocol.V311)
-        async with MqttScene(tmp_path, settings) as scene:
-            await scene.start()
+        async with MqttScenario(tmp_path, settings) as scenario:
+            await scenario.start()
             too_large = run_event("2", Status.FAILED, error="x" * 8_000)
-            await scene.emit(run_event("1"), too_large, run_event("3"))
-            await scene.until_delivered()
-            (letter,) = await scene.bus.dead_letters("mqtt", limit=10)
+            await scenario.emit(run_event("1"), too_large, run_event("3"))
+            await scenario.until_delivered()
+            (letter,) = await scenario.bus.dead_letters("mqtt", limit=10)
             assert letter.event.id == too_large.id
             delivered = {"output": "mqtt", "outcome": "delivered"}
-            assert scene.metric("notifications_total", **delivered) == 2
+            assert scenario.metric("notifications_total", **delivered) == 2

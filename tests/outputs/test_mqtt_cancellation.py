@@ -20,7 +20,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
 from monitor.outputs.mqtt.library_overrides import BrokerClient
-from tests.outputs.mqtt_scene import settings_for
+from tests.outputs.mqtt_scenario import settings_for
 from tests.servers import Mosquitto
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from monitor.model.runs import Pipeline, PipelineKind, Status
 from monitor.outputs.mqtt.settings import MqttProtocol
-from tests.outputs.mqtt_scene import MqttScene, ReceivedMessage, Subscriber, settings_for
-from tests.outputs.stories import detailed_event, run_event, workspace_event
+from tests.outputs.histories import detailed_event, run_event, workspace_event
+from tests.outputs.mqtt_scenario import MqttScenario, ReceivedMessage, Subscriber, settings_for
 from tests.servers import Mosquitto, Relay, free_port
 
 PATH = (Status.PENDING, Status.RUNNING, Status.SUCCEEDED)
@@ -58,10 +58,10 @@ async def test_events_are_published_with_their_properties(
     """A run's events arrive on its pipeline's topics; MQTT 5 has type, expiry and attributes."""
     async with (
         Subscriber(broker.port) as subscriber,
-        MqttScene(tmp_path, settings_for(broker.url)) as scene,
+        MqttScenario(tmp_path, settings_for(broker.url)) as scenario,
     ):
-        await scene.start()
-        await scene.emit(*[run_event("1", status) for status in PATH], workspace_event())
+        await scenario.start()
+        await scenario.emit(*[run_event("1", status) for status in PATH], workspace_event())
         await subscriber.until(lambda: len(events_of(subscriber.messages)) == 4)
         assert [event.topic for event in events_of(subscriber.messages)] == [
             "dataprep/v1/w/flow_run/7/event/queued",
@@ -82,10 +82,10 @@ async def test_events_are_published_with_their_properties(
             "subject": "run/1",
             "time": "2026-11-21T12:00:00Z",
         }
-        await scene.until_delivered()
+        await scenario.until_delivered()
         labels = {"output": "mqtt", "outcome": "delivered"}
-        assert scene.metric("notifications_total", **labels) == 4
-        assert scene.metric("mqtt_connected", broker=f"127.0.0.1:{broker.port}") == 1
+        assert scenario.metric("notifications_total", **labels) == 4
+        assert scenario.metric("mqtt_connected", broker=f"127.0.0.1:{broker.port}") == 1
 
 
 @pytest.mark.parametrize(
@@ -102,11 +102,11 @@ async def test_selected_types_are_published(
     """Details of a run among them, unless they are left out; the position passes over the rest."""
     async with (
         Subscriber(broker.port) as subscriber,
-        MqttScene(tmp_path, settings_for(broker.url, events=selected)) as scene,
+        MqttScenario(tmp_path, settings_for(broker.url, events=selected)) as scenario,
     ):
-        await scene.start()
-        await scene.emit(detailed_event("1"), run_event("2"))
-        await scene.until_delivered()
+        await scenario.start()
+        await scenario.emit(detailed_event("1"), run_event("2"))
+        await scenario.until_delivered()
         await subscriber.until(lambda: len(events_of(subscriber.messages)) == len(ids))
         assert [event.json()["id"] for event in events_of(subscriber.messages)] == ids
 
@@ -119,20 +119,20 @@ async def test_a_lost_link_loses_no_event_and_keeps_the_order(
     async with (
         Relay(broker.port) as relay,
         Subscriber(broker.port) as subscriber,
-        MqttScene(tmp_path, settings_for(f"mqtt://127.0.0.1:{relay.port}")) as scene,
+        MqttScenario(tmp_path, settings_for(f"mqtt://127.0.0.1:{relay.port}")) as scenario,
     ):
-        await scene.start()
+        await scenario.start()
         published: dict[str, list[str]] = defaultdict(list)
         for number in range(120):
             flow = flows[number % len(flows)]
             events = [run_event(str(number), status, pipeline=flow) for status in PATH]
             published[f"/dataprep/w/flow_run/{flow.id}"] += [event.id for event in events]
-            await scene.emit(*events)
+            await scenario.emit(*events)
             if number % 30 == 20:
                 before = relay.connections
                 relay.cut()
-                await scene.until(partial(relay.has_more_than, before))
-        await scene.until_delivered()
+                await scenario.until(partial(relay.has_more_than, before))
+        await scenario.until_delivered()
         await subscriber.until(lambda: in_first_order(subscriber.messages) == published)
         assert relay.connections == 5
         for arrived in indexes_of(subscriber.messages, published).values():
@@ -147,24 +147,24 @@ async def test_a_broker_restart_in_the_middle_loses_no_event(tmp_path: Path) -> 
     async with Mosquitto(tmp_path, options=options) as broker:
         async with Subscriber(broker.port, keep_session_as="subscriber"):
             pass  # the broker knows the session now, so it keeps what the subscriber misses
-        async with MqttScene(tmp_path, settings_for(broker.url)) as scene:
-            await scene.start()
+        async with MqttScenario(tmp_path, settings_for(broker.url)) as scenario:
+            await scenario.start()
             expected: list[str] = []
             for number in range(60):
                 events = [run_event(str(number), status) for status in PATH]
                 expected += [event.id for event in events]
-                await scene.emit(*events)
+                await scenario.emit(*events)
                 if number == 20:
                     await broker.stop()
                 if number == 40:
                     await broker.start()
-            await scene.until_delivered()
+            await scenario.until_delivered()
             async with Subscriber(broker.port, keep_session_as="subscriber") as subscriber:
                 source = "/dataprep/w/flow_run/7"
                 await subscriber.until(
                     lambda: in_first_order(subscriber.messages).get(source) == expected
                 )
-                assert scene.output.is_well
+                assert scenario.output.is_well
 
 
 async def test_acknowledgements_that_never_come_end_the_link(
@@ -174,14 +174,14 @@ async def test_acknowledgements_that_never_come_end_the_link(
     async with Relay(broker.port) as relay, Subscriber(broker.port) as subscriber:
         url = f"mqtt://127.0.0.1:{relay.port}"
         settings = settings_for(url, acknowledge_timeout_seconds=0.2, state_scan_seconds=60.0)
-        async with MqttScene(tmp_path, settings) as scene:
-            await scene.start()
+        async with MqttScenario(tmp_path, settings) as scenario:
+            await scenario.start()
             relay.is_deaf = True
-            await scene.emit(run_event("1"))
-            await scene.until(lambda: not scene.output.is_well)
-            assert "did not acknowledge" in scene.output.status
+            await scenario.emit(run_event("1"))
+            await scenario.until(lambda: not scenario.output.is_well)
+            assert "did not acknowledge" in scenario.output.status
             relay.is_deaf = False
-            await scene.until_delivered()
+            await scenario.until_delivered()
             received_ids = [event.json()["id"] for event in events_of(subscriber.messages)]
             assert set(received_ids) == {"w:flow_run:1:started"}
 
@@ -196,17 +196,17 @@ async def test_a_refused_topic_becomes_a_dead_letter_and_blocks_nobody(tmp_path:
         denied = Pipeline(kind=PipelineKind.FLOW, id="8")
         async with (
             Subscriber(broker.port) as subscriber,
-            MqttScene(tmp_path, settings_for(broker.url)) as scene,
+            MqttScenario(tmp_path, settings_for(broker.url)) as scenario,
         ):
-            await scene.start()
-            await scene.emit(run_event("1"), run_event("2", pipeline=denied), run_event("3"))
-            await scene.until_delivered()
+            await scenario.start()
+            await scenario.emit(run_event("1"), run_event("2", pipeline=denied), run_event("3"))
+            await scenario.until_delivered()
             await subscriber.until(lambda: len(events_of(subscriber.messages)) == 2)
-            (letter,) = await scene.bus.dead_letters("mqtt", limit=10)
+            (letter,) = await scenario.bus.dead_letters("mqtt", limit=10)
             assert letter.event.id == "w:flow_run:2:started"
             assert "not authorized" in letter.reason
             refused = {"output": "mqtt", "outcome": "refused"}
-            assert scene.metric("notifications_total", **refused) == 1
+            assert scenario.metric("notifications_total", **refused) == 1
 
 
 async def test_a_message_above_the_brokers_limit_is_refused_without_losing_the_link(
@@ -214,11 +214,11 @@ async def test_a_message_above_the_brokers_limit_is_refused_without_losing_the_l
 ) -> None:
     """The limit that the broker states is kept, since exceeding it would cost the connection."""
     broker = Mosquitto(tmp_path, options=("max_packet_size 4000",))
-    async with broker, MqttScene(tmp_path, settings_for(broker.url)) as scene:
-        await scene.start()
-        await scene.emit(run_event("1", Status.FAILED, error="x" * 8_000), run_event("2"))
-        await scene.until_delivered()
-        (letter,) = await scene.bus.dead_letters("mqtt", limit=10)
+    async with broker, MqttScenario(tmp_path, settings_for(broker.url)) as scenario:
+        await scenario.start()
+        await scenario.emit(run_event("1", Status.FAILED, error="x" * 8_000), run_event("2"))
+        await scenario.until_delivered()
+        (letter,) = await scenario.bus.dead_letters("mqtt", limit=10)
         assert letter.event.id == "w:flow_run:1:failed"
         assert "4000 that the broker takes" in letter.reason
 
@@ -226,10 +226,10 @@ async def test_a_message_above_the_brokers_limit_is_refused_without_losing_the_l
 async def test_version_3_1_1_is_used_when_configured(tmp_path: Path, broker: Mosquitto) -> None:
     """Everything but the properties is the same."""
     settings = settings_for(broker.url, protocol=MqttProtocol.V311)
-    async with Subscriber(broker.port) as subscriber, MqttScene(tmp_path, settings) as scene:
-        await scene.start()
-        await scene.emit(run_event("1"))
-        await scene.until_delivered()
+    async with Subscriber(broker.port) as subscriber, MqttScenario(tmp_path, settings) as scenario:
+        await scenario.start()
+        await scenario.emit(run_event("1"))
+        await scenario.until_delivered()
         await subscriber.until(lambda: bool(events_of(subscriber.messages)))
         (message,) = events_of(subscriber.messages)
         assert message.json()["type"] == "dataprep.run.started.v1"
@@ -239,28 +239,28 @@ async def test_version_3_1_1_is_used_when_configured(tmp_path: Path, broker: Mos
 async def test_a_broker_that_is_down_from_the_start_is_waited_for(tmp_path: Path) -> None:
     """The status reports no connection, and events that were emitted meanwhile arrive later."""
     broker = Mosquitto(tmp_path)
-    async with MqttScene(tmp_path, settings_for(broker.url)) as scene:
-        await scene.start(is_connected=False)
-        await scene.until(lambda: "refused" in scene.output.status)
-        await scene.emit(run_event("1"))
-        assert not scene.output.is_well
-        assert scene.metric("mqtt_connected", broker=str(scene.settings.broker)) == 0
+    async with MqttScenario(tmp_path, settings_for(broker.url)) as scenario:
+        await scenario.start(is_connected=False)
+        await scenario.until(lambda: "refused" in scenario.output.status)
+        await scenario.emit(run_event("1"))
+        assert not scenario.output.is_well
+        assert scenario.metric("mqtt_connected", broker=str(scenario.settings.broker)) == 0
         async with broker:
-            await scene.until_delivered()
+            await scenario.until_delivered()
             delivered = {"output": "mqtt", "outcome": "delivered"}
-            assert scene.metric("notifications_total", **delivered) == 1
-            await scene.stop()
+            assert scenario.metric("notifications_total", **delivered) == 1
+            await scenario.stop()
 
 
 async def test_a_host_that_hangs_up_is_retried(tmp_path: Path) -> None:
     """A peer that accepts and closes at once is no broker; the output keeps retrying."""
     async with (
         Relay(free_port()) as relay,
-        MqttScene(tmp_path, settings_for(f"mqtt://127.0.0.1:{relay.port}")) as scene,
+        MqttScenario(tmp_path, settings_for(f"mqtt://127.0.0.1:{relay.port}")) as scenario,
     ):
-        await scene.start(is_connected=False)
-        await scene.until(lambda: relay.connections >= 4)
-        assert not scene.output.is_well
+        await scenario.start(is_connected=False)
+        await scenario.until(lambda: relay.connections >= 4)
+        assert not scenario.output.is_well
 
 
 async def test_stopping_while_a_connection_is_being_made_leaves_nothing_behind(
@@ -272,15 +272,15 @@ async def test_stopping_while_a_connection_is_being_made_leaves_nothing_behind(
         silent.listen()
         silent.setblocking(False)
         url = f"mqtt://127.0.0.1:{silent.getsockname()[1]}"
-        async with MqttScene(tmp_path, settings_for(url)) as scene:
-            await scene.start(is_connected=False)
+        async with MqttScenario(tmp_path, settings_for(url)) as scenario:
+            await scenario.start(is_connected=False)
             loop = asyncio.get_running_loop()
             accepted, _ = await loop.sock_accept(silent)
             with accepted:
                 async with asyncio.timeout(2):
-                    await scene.stop()
+                    await scenario.stop()
                 # On the loop, which closes what the connecting thread has only now brought back.
                 async with asyncio.timeout(30):
                     while await loop.sock_recv(accepted, 1_000):
                         pass  # bytes sent before the stop
-            assert not scene.output.is_well
+            assert not scenario.output.is_well

@@ -14,8 +14,8 @@ from monitor.model.live_state import ActiveRun, Reachability
 from monitor.model.runs import RunKind, Source
 from monitor.outputs.mqtt.foreign_writes import ForeignWrites
 from tests.clocks import ManualClock
-from tests.outputs.mqtt_scene import MqttScene, Subscriber, settings_for
-from tests.outputs.stories import run_state
+from tests.outputs.histories import run_state
+from tests.outputs.mqtt_scenario import MqttScenario, Subscriber, settings_for
 from tests.servers import Mosquitto
 
 WORKSPACE = "dataprep/v1/w/state"
@@ -23,7 +23,7 @@ PIPELINE = "dataprep/v1/w/flow_run/7/state"
 BRIDGE = "dataprep/v1/bridge/monitor/state"
 FOREIGN = "dataprep/v1/other/state"
 OVERWRITTEN = "dataprep_monitor_mqtt_overwritten_total"
-Attacked = tuple[MqttScene, Mosquitto]
+Attacked = tuple[MqttScenario, Mosquitto]
 
 
 @pytest.fixture
@@ -31,20 +31,20 @@ async def attacked(tmp_path: Path) -> AsyncIterator[Attacked]:
     """Return a running output that has published what it knows of one workspace."""
     async with (
         Mosquitto(tmp_path) as broker,
-        MqttScene(tmp_path, settings_for(broker.url)) as scene,
+        MqttScenario(tmp_path, settings_for(broker.url)) as scenario,
     ):
-        run, now = run_state("2"), scene.clock.now()
-        scene.live_state.active[run.key] = ActiveRun(
+        run, now = run_state("2"), scenario.clock.now()
+        scenario.live_state.active[run.key] = ActiveRun(
             run=run, confirmed_at=now, confirmed_by=Source.POLL
         )
-        scene.live_state.update_workspace(
+        scenario.live_state.update_workspace(
             "w", reachability=Reachability.REACHABLE, since=now, known_at=now
         )
-        scene.live_state.confirm("w", RunKind.FLOW_RUN, now)
+        scenario.live_state.confirm("w", RunKind.FLOW_RUN, now)
         async with Subscriber(broker.port) as subscriber:
-            await scene.start()
+            await scenario.start()
             await subscriber.until(lambda: bool(subscriber.on(PIPELINE)))
-        yield scene, broker
+        yield scenario, broker
 
 
 async def publish(broker: Mosquitto, payloads: dict[str, bytes]) -> None:
@@ -56,7 +56,7 @@ async def publish(broker: Mosquitto, payloads: dict[str, bytes]) -> None:
 
 async def test_what_another_client_overwrites_or_deletes_is_restored(attacked: Attacked) -> None:
     """States of workspaces, pipelines and the bridge are ours again; others' topics stay."""
-    scene, broker = attacked
+    scenario, broker = attacked
     async with Subscriber(broker.port) as subscriber:
         await subscriber.receive_all()
         before = subscriber.retained()
@@ -83,13 +83,13 @@ async def test_what_another_client_overwrites_or_deletes_is_restored(attacked: A
         topic: before[topic] for topic in (WORKSPACE, PIPELINE, BRIDGE)
     }
     assert retained[FOREIGN] == b"whatever"
-    assert scene.registry.get_sample_value(OVERWRITTEN) == 3
-    assert scene.output.overwritten() is None
+    assert scenario.registry.get_sample_value(OVERWRITTEN) == 3
+    assert scenario.output.overwritten() is None
 
 
 async def test_somebody_who_goes_on_is_not_fought_but_reported(attacked: Attacked) -> None:
     """The second overwriting within a minute is left for now, and it is known who is at it."""
-    scene, broker = attacked
+    scenario, broker = attacked
     async with Subscriber(broker.port) as subscriber:
         await subscriber.receive_all()
         own = subscriber.retained()[WORKSPACE]
@@ -106,7 +106,7 @@ async def test_somebody_who_goes_on_is_not_fought_but_reported(attacked: Attacke
         await subscriber.receive_all()
 
         assert subscriber.on(WORKSPACE)[-1].payload == b"again"
-        lasting = scene.output.overwritten()
+        lasting = scenario.output.overwritten()
         assert lasting is not None
         assert lasting.topic == WORKSPACE
 

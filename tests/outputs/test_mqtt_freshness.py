@@ -18,34 +18,34 @@ from monitor.model.live_state import (
 )
 from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Source, Status
-from tests.outputs.mqtt_scene import MqttScene, Subscriber, settings_for
-from tests.outputs.stories import run_state
+from tests.outputs.histories import run_state
+from tests.outputs.mqtt_scenario import MqttScenario, Subscriber, settings_for
 from tests.servers import Mosquitto
 
 WORKSPACE = "dataprep/v1/w/state"
 PIPELINE = "dataprep/v1/w/flow_run/7/state"
 LIMIT = timedelta(seconds=300)
-SubscribedScene = tuple[MqttScene, Subscriber]
+SubscribedScenario = tuple[MqttScenario, Subscriber]
 
 
 @pytest.fixture
-async def subscribed(tmp_path: Path) -> AsyncIterator[SubscribedScene]:
+async def subscribed(tmp_path: Path) -> AsyncIterator[SubscribedScenario]:
     """Return a subscriber to the output of a workspace with one running flow run."""
     async with (
         Mosquitto(tmp_path) as broker,
-        MqttScene(tmp_path, settings_for(broker.url)) as scene,
+        MqttScenario(tmp_path, settings_for(broker.url)) as scenario,
     ):
-        run, now = run_state("2"), scene.clock.now()
-        scene.live_state.active[run.key] = ActiveRun(
+        run, now = run_state("2"), scenario.clock.now()
+        scenario.live_state.active[run.key] = ActiveRun(
             run=run, confirmed_at=now, confirmed_by=Source.POLL
         )
-        scene.live_state.update_workspace(
+        scenario.live_state.update_workspace(
             "w", reachability=Reachability.REACHABLE, since=now, known_at=now
         )
-        scene.live_state.confirm("w", RunKind.FLOW_RUN, now)
+        scenario.live_state.confirm("w", RunKind.FLOW_RUN, now)
         async with Subscriber(broker.port) as subscriber:
-            await scene.start()
-            yield scene, subscriber
+            await scenario.start()
+            yield scenario, subscriber
 
 
 async def until_state(subscriber: Subscriber, topic: str, state: str) -> dict[str, Any]:
@@ -58,20 +58,20 @@ async def until_state(subscriber: Subscriber, topic: str, state: str) -> dict[st
 
 
 async def test_unconfirmed_state_becomes_unknown_and_known_again(
-    subscribed: SubscribedScene,
+    subscribed: SubscribedScenario,
 ) -> None:
     """After the limit neither count nor status is repeated; a new observation restores both."""
-    scene, subscriber = subscribed
+    scenario, subscriber = subscribed
     first = await until_state(subscriber, PIPELINE, "known")
-    old = scene.clock.now() - LIMIT
-    (active,) = scene.live_state.active.values()
-    scene.live_state.active[active.run.key] = ActiveRun(
+    old = scenario.clock.now() - LIMIT
+    (active,) = scenario.live_state.active.values()
+    scenario.live_state.active[active.run.key] = ActiveRun(
         run=active.run, confirmed_at=old, confirmed_by=Source.POLL
     )
-    scene.live_state.confirm("w", RunKind.FLOW_RUN, old)
+    scenario.live_state.confirm("w", RunKind.FLOW_RUN, old)
     stale = await until_state(subscriber, PIPELINE, "unknown")
     subscriber.messages.clear()
-    scene.live_state.confirm("w", RunKind.FLOW_RUN, scene.clock.now())
+    scenario.live_state.confirm("w", RunKind.FLOW_RUN, scenario.clock.now())
     again = await until_state(subscriber, PIPELINE, "known")
 
     assert (first["active_count"], again["active_count"]) == (1, 1)
@@ -81,13 +81,13 @@ async def test_unconfirmed_state_becomes_unknown_and_known_again(
 
 
 async def test_a_workspace_that_is_away_makes_its_pipelines_unknown(
-    subscribed: SubscribedScene,
+    subscribed: SubscribedScenario,
 ) -> None:
     """When a workspace is unreachable for longer than the limit, its pipelines are unknown."""
-    scene, subscriber = subscribed
+    scenario, subscriber = subscribed
     await until_state(subscriber, PIPELINE, "known")
-    now = scene.clock.now()
-    scene.live_state.update_workspace(
+    now = scenario.clock.now()
+    scenario.live_state.update_workspace(
         "w", reachability=Reachability.UNREACHABLE, since=now - LIMIT, known_at=now
     )
     pipeline = await until_state(subscriber, PIPELINE, "unknown")
@@ -97,28 +97,28 @@ async def test_a_workspace_that_is_away_makes_its_pipelines_unknown(
     assert workspace["known_at"] is not None
 
 
-async def test_a_workspace_without_polls_becomes_unknown(subscribed: SubscribedScene) -> None:
+async def test_a_workspace_without_polls_becomes_unknown(subscribed: SubscribedScenario) -> None:
     """It is unknown when its polls are overdue, and reachable while they are not."""
-    scene, subscriber = subscribed
+    scenario, subscriber = subscribed
     await until_state(subscriber, WORKSPACE, "reachable")
-    now = scene.clock.now()
+    now = scenario.clock.now()
     poll = PollStatus(
         workspace="w",
         poll="specification",
         last_attempt_at=now,
         last_success_at=now,
         last_outcome=PollOutcome.OK,
-        overdue_at=scene.clock.monotonic(),
+        overdue_at=scenario.clock.monotonic(),
     )
-    scene.live_state.record_poll(poll)
-    scene.live_state.update_workspace("w", known_at=now - 2 * LIMIT, reason="seldom asked")
+    scenario.live_state.record_poll(poll)
+    scenario.live_state.update_workspace("w", known_at=now - 2 * LIMIT, reason="seldom asked")
     await subscriber.until(
         lambda: any(
             message.json()["reason"] == "seldom asked" for message in subscriber.on(WORKSPACE)
         )
     )
     seldom = subscriber.on(WORKSPACE)[-1].json()["state"]
-    scene.live_state.polls.clear()
+    scenario.live_state.polls.clear()
     overdue = await until_state(subscriber, WORKSPACE, "unknown")
 
     assert seldom == "reachable"
@@ -126,17 +126,17 @@ async def test_a_workspace_without_polls_becomes_unknown(subscribed: SubscribedS
 
 
 async def test_a_flow_that_is_not_shared_is_unknown_and_its_workspace_is_not(
-    subscribed: SubscribedScene,
+    subscribed: SubscribedScenario,
 ) -> None:
     """Its run may have ended since; once it is shared again, it is known again."""
-    scene, subscriber = subscribed
+    scenario, subscriber = subscribed
     await until_state(subscriber, PIPELINE, "known")
-    now, flow = scene.clock.now(), Pipeline(kind=PipelineKind.FLOW, id="7")
+    now, flow = scenario.clock.now(), Pipeline(kind=PipelineKind.FLOW, id="7")
     of = UnsharedPipeline(pipeline=flow, since=now, hidden_from=now, reason="403")
-    scene.live_state.update_workspace("w", unshared={pipeline_key(flow.kind, flow.id): of})
+    scenario.live_state.update_workspace("w", unshared={pipeline_key(flow.kind, flow.id): of})
     pipeline = await until_state(subscriber, PIPELINE, "unknown")
     assert pipeline["active_count"] is None
     assert subscriber.on(WORKSPACE)[-1].json()["state"] == "reachable"
     subscriber.messages.clear()
-    scene.live_state.update_workspace("w", unshared={})
+    scenario.live_state.update_workspace("w", unshared={})
     await until_state(subscriber, PIPELINE, "known")

@@ -23,7 +23,7 @@ from monitor.model.errors import OutputUnavailableError
 from monitor.outputs.mqtt import library_overrides
 from monitor.outputs.mqtt.library_overrides import LIBRARY_ERRORS, WRITTEN_FOR, BrokerClient
 from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage
-from tests.outputs.mqtt_scene import settings_for
+from tests.outputs.mqtt_scenario import settings_for
 from tests.servers import Mosquitto
 
 OUTPUTS = Path(monitor.outputs.__file__).parent

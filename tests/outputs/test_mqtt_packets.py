@@ -21,7 +21,7 @@ from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage
 from monitor.outputs.mqtt.link_opening import VERSIONS
 from monitor.outputs.mqtt.packets import publish_packet, read_puback
 from monitor.outputs.mqtt.settings import MqttProtocol
-from tests.outputs.mqtt_scene import Subscriber, settings_for
+from tests.outputs.mqtt_scenario import Subscriber, settings_for
 from tests.servers import Mosquitto
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=40)

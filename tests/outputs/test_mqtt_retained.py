@@ -15,8 +15,8 @@ import pytest
 from monitor.bus.contract import Start, Step
 from monitor.model.live_state import ActiveRun, PipelineHealth, Reachability
 from monitor.model.runs import RunKind, Source, Status
-from tests.outputs.mqtt_scene import MqttScene, Subscriber, settings_for
-from tests.outputs.stories import FLOW, NOON, run_event, run_state
+from tests.outputs.histories import FLOW, NOON, run_event, run_state
+from tests.outputs.mqtt_scenario import MqttScenario, Subscriber, settings_for
 from tests.servers import Mosquitto, Relay
 
 BRIDGE = "dataprep/v1/bridge/monitor"
@@ -44,11 +44,11 @@ async def broker(tmp_path: Path) -> AsyncIterator[Mosquitto]:
 
 
 @pytest.fixture
-async def scene(tmp_path: Path, broker: Mosquitto) -> AsyncIterator[MqttScene]:
+async def scenario(tmp_path: Path, broker: Mosquitto) -> AsyncIterator[MqttScenario]:
     """Return an output that is not running yet, with one pipeline that has run."""
-    async with MqttScene(tmp_path, settings_for(broker.url)) as scene:
-        scene.live_state.pipeline_health[IDENTITY] = HEALTH
-        yield scene
+    async with MqttScenario(tmp_path, settings_for(broker.url)) as scenario:
+        scenario.live_state.pipeline_health[IDENTITY] = HEALTH
+        yield scenario
 
 
 async def retained_messages(broker: Mosquitto, *, topic: str) -> dict[str, bytes]:
@@ -62,12 +62,12 @@ async def retained_messages(broker: Mosquitto, *, topic: str) -> dict[str, bytes
 
 
 async def test_the_bridge_publishes_online_and_then_stopped(
-    scene: MqttScene, broker: Mosquitto
+    scenario: MqttScenario, broker: Mosquitto
 ) -> None:
     """Birth and information come on connect, ``stopped`` on a clean stop; all are retained."""
     async with Subscriber(broker.port) as subscriber:
-        await scene.start()
-        await scene.stop()
+        await scenario.start()
+        await scenario.stop()
         await subscriber.until(lambda: len(subscriber.on(f"{BRIDGE}/state")) == 2)
         published = [message.payload for message in subscriber.on(f"{BRIDGE}/state")]
         assert published == [b'{"state":"online"}', b'{"state":"stopped"}']
@@ -87,25 +87,27 @@ async def test_a_killed_link_leaves_the_last_will(tmp_path: Path, broker: Mosqui
     async with (
         Relay(broker.port) as relay,
         Subscriber(broker.port) as subscriber,
-        MqttScene(tmp_path, settings_for(f"mqtt://127.0.0.1:{relay.port}")) as scene,
+        MqttScenario(tmp_path, settings_for(f"mqtt://127.0.0.1:{relay.port}")) as scenario,
     ):
-        await scene.start()
+        await scenario.start()
         relay.cut()
         await subscriber.until(lambda: len(subscriber.on(f"{BRIDGE}/state")) == 3)
         published = [message.json()["state"] for message in subscriber.on(f"{BRIDGE}/state")]
         assert published == ["online", "offline", "online"]
 
 
-async def test_a_pipeline_snapshot_is_the_live_state(scene: MqttScene, broker: Mosquitto) -> None:
+async def test_a_pipeline_snapshot_is_the_live_state(
+    scenario: MqttScenario, broker: Mosquitto
+) -> None:
     """Name, active runs, last run and last success are on the pipeline's topic."""
-    run, now = run_state("2"), scene.clock.now().replace(microsecond=0)
-    scene.live_state.active[run.key] = ActiveRun(
+    run, now = run_state("2"), scenario.clock.now().replace(microsecond=0)
+    scenario.live_state.active[run.key] = ActiveRun(
         run=run, confirmed_at=now, confirmed_by=Source.RECONCILIATION, percent_complete=40.0
     )
-    scene.live_state.name_pipeline("w", FLOW.kind, FLOW.id, "orders, renamed")
-    scene.live_state.update_workspace("w", reachability=Reachability.REACHABLE)
-    scene.live_state.confirm("w", RunKind.FLOW_RUN, scene.clock.now())
-    await scene.start()
+    scenario.live_state.name_pipeline("w", FLOW.kind, FLOW.id, "orders, renamed")
+    scenario.live_state.update_workspace("w", reachability=Reachability.REACHABLE)
+    scenario.live_state.confirm("w", RunKind.FLOW_RUN, scenario.clock.now())
+    await scenario.start()
     published = json.loads((await retained_messages(broker, topic=PIPELINE))[PIPELINE])
     assert published == {
         "workspace": "w",
@@ -142,7 +144,7 @@ async def test_a_pipeline_snapshot_is_the_live_state(scene: MqttScene, broker: M
 
 
 async def test_a_failing_recipe_is_not_hidden_by_a_later_success_of_another(
-    scene: MqttScene, broker: Mosquitto
+    scenario: MqttScenario, broker: Mosquitto
 ) -> None:
     """The run that ended last is the last one; failures and the last success are the worst's."""
     failing = msgspec.structs.replace(
@@ -154,28 +156,30 @@ async def test_a_failing_recipe_is_not_hidden_by_a_later_success_of_another(
         last_success_at=None,
         consecutive_failures=3,
     )
-    scene.live_state.pipeline_health["w", RunKind.FLOW_RUN, "7", "5"] = failing
-    await scene.start()
+    scenario.live_state.pipeline_health["w", RunKind.FLOW_RUN, "7", "5"] = failing
+    await scenario.start()
     published = json.loads((await retained_messages(broker, topic=PIPELINE))[PIPELINE])
     assert (published["last_run"]["id"], published["last_run"]["status"]) == ("1", "succeeded")
     assert (published["last_success"], published["consecutive_failures"]) == (None, 3)
 
 
-async def test_a_change_is_published_once(scene: MqttScene, broker: Mosquitto) -> None:
+async def test_a_change_is_published_once(scenario: MqttScenario, broker: Mosquitto) -> None:
     """Unchanged state is not repeated, although the age of the live state changes."""
     topic = "dataprep/v1/w/state"
     async with Subscriber(broker.port) as subscriber:
-        await scene.start()
+        await scenario.start()
         for number in range(1, 4):
-            known_at = scene.clock.now() + timedelta(seconds=number)
-            scene.live_state.update_workspace(
+            known_at = scenario.clock.now() + timedelta(seconds=number)
+            scenario.live_state.update_workspace(
                 "w", reachability=Reachability.REACHABLE, known_at=known_at
             )
             # The pipeline's message shows that the workspace has been compared once more.
             again = msgspec.structs.replace(HEALTH, consecutive_failures=number)
-            scene.live_state.pipeline_health[IDENTITY] = again
+            scenario.live_state.pipeline_health[IDENTITY] = again
             await subscriber.until(partial(is_notified, subscriber, number))
-        scene.live_state.update_workspace("w", reachability=Reachability.UNREACHABLE, reason="down")
+        scenario.live_state.update_workspace(
+            "w", reachability=Reachability.UNREACHABLE, reason="down"
+        )
         await subscriber.until(lambda: subscriber.on(topic)[-1].json()["state"] == "unreachable")
         published = [message.json()["state"] for message in subscriber.on(topic)]
         assert published[-2:] == ["reachable", "unreachable"]
@@ -193,87 +197,87 @@ async def test_an_event_brings_its_pipelines_state_up_to_date(
 ) -> None:
     """The snapshot follows an event at once, without waiting for the next comparison of all."""
     settings = settings_for(broker.url, state_scan_seconds=3_600.0)
-    async with Subscriber(broker.port) as subscriber, MqttScene(tmp_path, settings) as scene:
-        scene.live_state.pipeline_health[IDENTITY] = HEALTH
-        await scene.start()
+    async with Subscriber(broker.port) as subscriber, MqttScenario(tmp_path, settings) as scenario:
+        scenario.live_state.pipeline_health[IDENTITY] = HEALTH
+        await scenario.start()
         await subscriber.until(lambda: len(subscriber.on(PIPELINE)) == 1)
         failed = msgspec.structs.replace(HEALTH, last_status=Status.FAILED, last_run_id="2")
-        scene.live_state.pipeline_health[IDENTITY] = failed
-        await scene.emit(run_event("2", Status.FAILED))
+        scenario.live_state.pipeline_health[IDENTITY] = failed
+        await scenario.emit(run_event("2", Status.FAILED))
         await subscriber.until(lambda: len(subscriber.on(PIPELINE)) == 2)
         assert subscriber.on(PIPELINE)[-1].json()["last_run"]["id"] == "2"
 
 
 async def test_a_broker_that_lost_everything_is_published_to_again(
-    scene: MqttScene, broker: Mosquitto
+    scenario: MqttScenario, broker: Mosquitto
 ) -> None:
     """After a broker's restart without persistence all retained topics are published again."""
-    await scene.start()
+    await scenario.start()
     before = await retained_messages(broker, topic=PIPELINE)
     await broker.stop(at_once=True)
-    await scene.until(lambda: not scene.output.is_well)
+    await scenario.until(lambda: not scenario.output.is_well)
     await broker.start()
-    await scene.until(lambda: scene.output.is_well)
+    await scenario.until(lambda: scenario.output.is_well)
     after = await retained_messages(broker, topic=PIPELINE)
     assert set(after) == set(before)
     assert after[PIPELINE] == before[PIPELINE]
 
 
 async def test_the_topic_of_a_pipeline_that_vanished_is_cleared(
-    scene: MqttScene, broker: Mosquitto
+    scenario: MqttScenario, broker: Mosquitto
 ) -> None:
     """It is deleted from the broker and from the list, also after a restart of the monitor."""
-    await scene.start()
+    await scenario.start()
     await retained_messages(broker, topic=PIPELINE)
-    await scene.stop()
-    scene.live_state.forget_pipeline("w", FLOW.kind, FLOW.id)
-    scene.live_state.update_workspace("w", known_at=NOON)
+    await scenario.stop()
+    scenario.live_state.forget_pipeline("w", FLOW.kind, FLOW.id)
+    scenario.live_state.update_workspace("w", known_at=NOON)
     async with Subscriber(broker.port) as subscriber:
-        await scene.start()
+        await scenario.start()
         await subscriber.until(
             lambda: any(not message.payload for message in subscriber.on(PIPELINE))
         )
         # The list follows the broker's acknowledgement, which a subscriber does not receive.
         async with asyncio.timeout(15):
-            while scene.listed(PIPELINE) in await scene.bus.consumer_state("mqtt"):
-                await scene.clock.sleep(0.005)
-    await scene.stop()
+            while scenario.listed(PIPELINE) in await scenario.bus.consumer_state("mqtt"):
+                await scenario.clock.sleep(0.005)
+    await scenario.stop()
     assert PIPELINE not in await retained_messages(broker, topic=f"{BRIDGE}/state")
-    assert scene.listed(PIPELINE) not in await scene.bus.consumer_state("mqtt")
+    assert scenario.listed(PIPELINE) not in await scenario.bus.consumer_state("mqtt")
 
 
 async def test_nothing_is_cleared_before_the_workspace_has_answered(
-    scene: MqttScene, broker: Mosquitto
+    scenario: MqttScenario, broker: Mosquitto
 ) -> None:
     """A start while the workspace is down does not clear its topics."""
-    await scene.start()
+    await scenario.start()
     await retained_messages(broker, topic=PIPELINE)
-    await scene.stop()
-    scene.live_state.pipeline_health.clear()
+    await scenario.stop()
+    scenario.live_state.pipeline_health.clear()
     # A leftover of no workspace shows that the others have been compared.
     gone = "dataprep/v1/gone/state"
-    listed = Step(consumer="mqtt", state={scene.listed(gone): b"1"})
-    await scene.bus.advance(listed, timeout_seconds=5)
+    listed = Step(consumer="mqtt", state={scenario.listed(gone): b"1"})
+    await scenario.bus.advance(listed, timeout_seconds=5)
     async with Subscriber(broker.port) as subscriber:
-        await scene.start()
+        await scenario.start()
         await subscriber.until(lambda: bool(subscriber.on(gone)))
-    await scene.stop()
+    await scenario.stop()
     assert PIPELINE in await retained_messages(broker, topic=PIPELINE)
-    assert scene.listed(PIPELINE) in await scene.bus.consumer_state("mqtt")
+    assert scenario.listed(PIPELINE) in await scenario.bus.consumer_state("mqtt")
 
 
-async def test_only_our_own_topics_are_cleared(scene: MqttScene, broker: Mosquitto) -> None:
+async def test_only_our_own_topics_are_cleared(scenario: MqttScenario, broker: Mosquitto) -> None:
     """Leftovers of a removed workspace are cleared; topics of other publishers stay."""
     gone, foreign = "dataprep/v1/gone/flow_run/3/state", "dataprep/v1/gone/flow_run/4/state"
-    await scene.bus.subscribe("mqtt", start=Start.NEWEST)
-    listed = Step(consumer="mqtt", state={scene.listed(gone): b"1"})
-    await scene.bus.advance(listed, timeout_seconds=5)
+    await scenario.bus.subscribe("mqtt", start=Start.NEWEST)
+    listed = Step(consumer="mqtt", state={scenario.listed(gone): b"1"})
+    await scenario.bus.advance(listed, timeout_seconds=5)
     publish = ("mosquitto_pub", "-p", str(broker.port), "-r", "-m", "{}", "-t")
     for topic in (gone, foreign):
         process = await asyncio.create_subprocess_exec(*publish, topic)
         assert await process.wait() == 0
     async with Subscriber(broker.port) as subscriber:
-        await scene.start()
+        await scenario.start()
         await subscriber.until(lambda: any(not message.payload for message in subscriber.on(gone)))
     left = await retained_messages(broker, topic=PIPELINE)
     assert gone not in left
@@ -281,34 +285,34 @@ async def test_only_our_own_topics_are_cleared(scene: MqttScene, broker: Mosquit
 
 
 async def test_a_former_broker_is_cleared_when_it_is_used_again(
-    scene: MqttScene, broker: Mosquitto, tmp_path: Path
+    scenario: MqttScenario, broker: Mosquitto, tmp_path: Path
 ) -> None:
     """What is published to another broker meanwhile says nothing about the topics of this one."""
     (tmp_path / "other").mkdir()
     async with Mosquitto(tmp_path / "other") as other:
-        here = scene.settings
-        await scene.start()
+        here = scenario.settings
+        await scenario.start()
         await retained_messages(broker, topic=PIPELINE)
-        await scene.stop()
-        scene.live_state.forget_pipeline("w", FLOW.kind, FLOW.id)
-        scene.live_state.update_workspace("w", known_at=NOON)
-        scene.settings = settings_for(other.url)
-        await scene.start()
+        await scenario.stop()
+        scenario.live_state.forget_pipeline("w", FLOW.kind, FLOW.id)
+        scenario.live_state.update_workspace("w", known_at=NOON)
+        scenario.settings = settings_for(other.url)
+        await scenario.start()
         assert PIPELINE not in await retained_messages(other, topic="dataprep/v1/w/state")
-        await scene.stop()
-    scene.settings = here
+        await scenario.stop()
+    scenario.settings = here
     async with Subscriber(broker.port) as subscriber:
-        await scene.start()
+        await scenario.start()
         await subscriber.until(
             lambda: any(not message.payload for message in subscriber.on(PIPELINE))
         )
 
 
 async def test_topics_are_listed_before_they_are_published(
-    scene: MqttScene, broker: Mosquitto
+    scenario: MqttScenario, broker: Mosquitto
 ) -> None:
     """The store lists every retained topic of ours, so no crash can orphan a topic."""
-    await scene.start()
+    await scenario.start()
     retained = await retained_messages(broker, topic=PIPELINE)
-    listed = await scene.bus.consumer_state("mqtt")
-    assert {scene.listed(topic) for topic in retained} <= set(listed)
+    listed = await scenario.bus.consumer_state("mqtt")
+    assert {scenario.listed(topic) for topic in retained} <= set(listed)

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from monitor.outputs.mqtt.broker_connection import FIGHT_CAP_FACTOR, ReconnectBackoff
 from monitor.outputs.mqtt.library_overrides import LinkEnd, LinkEndKind
 from monitor.outputs.mqtt.settings import MqttProtocol, MqttSettings
-from tests.outputs.mqtt_scene import MqttScene, settings_for
+from tests.outputs.mqtt_scenario import MqttScenario, settings_for
 from tests.servers import Mosquitto, Relay
 
 CHANGE = "give each daemon on this broker its own [mqtt] instance"
@@ -79,13 +79,13 @@ async def fight(folder: Path, settings: MqttSettings, words: str) -> None:
         (folder / name).mkdir()
     with capture_logs() as logged:
         async with (
-            MqttScene(folder / "first", settings) as first,
-            MqttScene(folder / "second", settings) as second,
+            MqttScenario(folder / "first", settings) as first,
+            MqttScenario(folder / "second", settings) as second,
         ):
             await first.start()
             await second.start()
-            for scene in (first, second):
-                await scene.until(lambda scene=scene: words in scene.output.status)  # type: ignore[misc]
+            for scenario in (first, second):
+                await scenario.until(lambda scenario=scenario: words in scenario.output.status)  # type: ignore[misc]
             await first.until(lambda: max(waits_in(logged)) >= LONG_WAIT_SECONDS)
             assert CHANGE in first.output.status
     assert any(

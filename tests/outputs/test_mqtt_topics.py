@@ -12,7 +12,7 @@ from monitor.model.secrets import Secret
 from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.outputs.mqtt.topics import Topics, level
 from tests.config.settings_tables import file, problems
-from tests.outputs.stories import detailed_event, run_event, workspace_event
+from tests.outputs.histories import detailed_event, run_event, workspace_event
 
 TOPICS = Topics(prefix="dataprep/v1", instance="monitor")
 

@@ -26,11 +26,11 @@ from tests.full_size import (
     firing,
     flow_of,
 )
+from tests.outputs.histories import change, run_event
 from tests.outputs.metrics_parts import Metrics
-from tests.outputs.mqtt_scene import MqttScene, Subscriber, received_message, settings_for
-from tests.outputs.output_scene import QUICK, OutputScene
+from tests.outputs.mqtt_scenario import MqttScenario, Subscriber, received_message, settings_for
+from tests.outputs.output_scenario import QUICK, OutputScenario
 from tests.outputs.receiving import PostReceiver
-from tests.outputs.stories import change, run_event
 from tests.servers import Mosquitto
 
 EVENTS = 1_000
@@ -60,26 +60,26 @@ async def test_no_round_over_retained_states_holds_the_loop(tmp_path: Path) -> N
     """Rounds over all, over what an event touched, and over alerts that are new objects."""
     async with Mosquitto(tmp_path, options=MANY_IN_FLIGHT) as broker:
         settings = settings_for(broker.url, state_scan_seconds=0.2)
-        async with MqttScene(tmp_path, settings) as scene:
-            now, view = scene.clock.now(), scene.live_state.view
-            fill(scene.live_state, "w", now=now)
-            scene.snapshot = firing("w", now=now)
+        async with MqttScenario(tmp_path, settings) as scenario:
+            now, view = scenario.clock.now(), scenario.live_state.view
+            fill(scenario.live_state, "w", now=now)
+            scenario.snapshot = firing("w", now=now)
             rounds = CountedCalls(view.pipeline_health)
             view.pipeline_health = rounds  # type: ignore[method-assign]  # counts, and returns the same
-            await scene.start()
-            await scene.until(lambda: rounds.number >= 2)  # the first has published all of them
+            await scenario.start()
+            await scenario.until(lambda: rounds.number >= 2)  # the first has published all of them
 
             with counting_steps() as longest:
-                scene.snapshot = firing("w", now=now)
+                scenario.snapshot = firing("w", now=now)
                 identity = ("w", RunKind.JOB_GROUP, LAST.id, f"r{LAST.id}")
-                health = scene.live_state.pipeline_health[identity]
-                scene.live_state.pipeline_health[identity] = msgspec.structs.replace(
+                health = scenario.live_state.pipeline_health[identity]
+                scenario.live_state.pipeline_health[identity] = msgspec.structs.replace(
                     health, last_run_id="new"
                 )
                 before = rounds.number
-                await scene.emit(run_event("new", Status.SUCCEEDED, key=LAST_RUN, pipeline=LAST))
-                await scene.until(lambda: rounds.number >= before + 4)
-            await scene.stop()
+                await scenario.emit(run_event("new", Status.SUCCEEDED, key=LAST_RUN, pipeline=LAST))
+                await scenario.until(lambda: rounds.number >= before + 4)
+            await scenario.stop()
         async with aiomqtt.Client("127.0.0.1", broker.port) as client:
             await client.subscribe(f"dataprep/v1/w/job_group/{LAST.id}/state", qos=1)
             async with asyncio.timeout(10):
@@ -93,9 +93,9 @@ async def test_no_round_over_busy_pipelines_holds_the_loop(tmp_path: Path) -> No
     flows = [flow_of(number) for number in range(BUSY_FLOWS)]
     async with Mosquitto(tmp_path, options=MANY_IN_FLIGHT) as broker:
         settings = settings_for(broker.url, state_scan_seconds=0.2)
-        async with MqttScene(tmp_path, settings) as scene:
-            now, view = scene.clock.now(), scene.live_state.view
-            fill(scene.live_state, "w", now=now)
+        async with MqttScenario(tmp_path, settings) as scenario:
+            now, view = scenario.clock.now(), scenario.live_state.view
+            fill(scenario.live_state, "w", now=now)
             for number in range(BUSY_FLOWS * RUNS_OF_A_BUSY_FLOW):
                 run = RunState(
                     key=RunKey("w", RunKind.JOB_GROUP, f"b{number}"),
@@ -104,18 +104,18 @@ async def test_no_round_over_busy_pipelines_holds_the_loop(tmp_path: Path) -> No
                     confirmed_at=now,
                     confirmed_by=Source.POLL,
                 )
-                scene.live_state.active[run.key] = active_of(run)
+                scenario.live_state.active[run.key] = active_of(run)
             rounds = CountedCalls(view.pipeline_health)
             view.pipeline_health = rounds  # type: ignore[method-assign]  # counts, and returns the same
-            await scene.start()
-            await scene.until(lambda: rounds.number >= 2)  # the first has published all of them
+            await scenario.start()
+            await scenario.until(lambda: rounds.number >= 2)  # the first has published all of them
             with counting_steps() as longest:
                 before = rounds.number
                 for flow in flows:
                     key = RunKey("w", RunKind.JOB_GROUP, f"c{flow.id}")
-                    await scene.emit(run_event(key.id, Status.RUNNING, key=key, pipeline=flow))
-                await scene.until(lambda: rounds.number >= before + 4)
-            await scene.stop()
+                    await scenario.emit(run_event(key.id, Status.RUNNING, key=key, pipeline=flow))
+                await scenario.until(lambda: rounds.number >= before + 4)
+            await scenario.stop()
     longest.assert_short()
 
 
@@ -163,13 +163,13 @@ async def test_repeating_alerts_does_not_hold_the_loop(tmp_path: Path) -> None:
             urls=(receiver.url,), timeout_seconds=5, resend_seconds=60, **QUICK
         )
 
-        def output_of(scene: OutputScene) -> AlertmanagerOutput:
-            return AlertmanagerOutput(settings, scene.parts)
+        def output_of(scenario: OutputScenario) -> AlertmanagerOutput:
+            return AlertmanagerOutput(settings, scenario.parts)
 
-        async with OutputScene(tmp_path, output_of) as scene:
-            scene.snapshot = firing("w", now=scene.clock.now())
+        async with OutputScenario(tmp_path, output_of) as scenario:
+            scenario.snapshot = firing("w", now=scenario.clock.now())
             with counting_steps() as longest:
-                await scene.start()
+                await scenario.start()
                 await receiver.until(
                     lambda: sum(len(request.json()) for request in receiver.requests) >= ALERTS
                 )
@@ -181,10 +181,13 @@ async def test_a_run_that_ends_while_states_are_gathered_is_in_one_half(tmp_path
     async with Mosquitto(tmp_path, options=MANY_IN_FLIGHT) as broker:
         settings = settings_for(broker.url, state_scan_seconds=0.1, state_interval_seconds=0.05)
         topic = f"dataprep/v1/w/job_group/{LAST.id}/state"
-        async with MqttScene(tmp_path, settings) as scene, Subscriber(broker.port) as subscriber:
-            fill(scene.live_state, "w", now=scene.clock.now())
+        async with (
+            MqttScenario(tmp_path, settings) as scenario,
+            Subscriber(broker.port) as subscriber,
+        ):
+            fill(scenario.live_state, "w", now=scenario.clock.now())
             identity = ("w", RunKind.JOB_GROUP, LAST.id, f"r{LAST.id}")
-            health, now = scene.live_state.pipeline_health, scene.clock.now()
+            health, now = scenario.live_state.pipeline_health, scenario.clock.now()
             run = RunState(
                 key=LAST_RUN,
                 status=Status.RUNNING,
@@ -193,15 +196,15 @@ async def test_a_run_that_ends_while_states_are_gathered_is_in_one_half(tmp_path
                 confirmed_at=now,
                 confirmed_by=Source.POLL,
             )
-            gather = scene.live_state.view.pipeline_health
+            gather = scenario.live_state.view.pipeline_health
 
             def end() -> None:
-                scene.live_state.active.pop(LAST_RUN, None)
+                scenario.live_state.active.pop(LAST_RUN, None)
                 health[identity] = msgspec.structs.replace(health[identity], last_run_id="new")
 
             def gather_and_end() -> tuple[PipelineHealth, ...]:
                 """Return what there is; with the next turn of the loop the run ends."""
-                if LAST_RUN in scene.live_state.active:
+                if LAST_RUN in scenario.live_state.active:
                     asyncio.get_running_loop().call_soon(end)
                 return gather()
 
@@ -216,9 +219,9 @@ async def test_a_run_that_ends_while_states_are_gathered_is_in_one_half(tmp_path
                     for message in arrived
                 )
 
-            scene.live_state.active[LAST_RUN] = active_of(run)
-            scene.live_state.view.pipeline_health = gather_and_end  # type: ignore[method-assign]  # the same, and a commit after it
-            await scene.start()
+            scenario.live_state.active[LAST_RUN] = active_of(run)
+            scenario.live_state.view.pipeline_health = gather_and_end  # type: ignore[method-assign]  # the same, and a commit after it
+            await scenario.start()
             await subscriber.until(is_over)
             shown = [message.json() for message in subscriber.on(topic)]
     assert {(state["active_count"], state["last_run"]["id"]) for state in shown} <= {

@@ -22,10 +22,10 @@ from monitor.model.secrets import Secret
 from monitor.outputs.webhook.output import WebhookOutput, signed_headers
 from monitor.outputs.webhook.settings import WebhookSettings
 from tests.certificates import Certificates
-from tests.outputs.alert_stories import alert, event_of, fired, resolved
-from tests.outputs.output_scene import QUICK, OutputScene
+from tests.outputs.alert_histories import alert, event_of, fired, resolved
+from tests.outputs.histories import detailed_event, run_event, workspace_event
+from tests.outputs.output_scenario import QUICK, OutputScenario
 from tests.outputs.receiving import BROKEN, DEAF, PostReceiver, ReceivedRequest
-from tests.outputs.stories import detailed_event, run_event, workspace_event
 
 
 def secret_of(byte: str) -> str:
@@ -43,20 +43,20 @@ async def receiver() -> AsyncIterator[PostReceiver]:
 
 
 @pytest.fixture
-async def scene(tmp_path: Path, receiver: PostReceiver) -> AsyncIterator[OutputScene]:
-    """Return a scene with one webhook, whose output is not yet running."""
-    async with OutputScene(tmp_path, lambda scene: output_for(scene, receiver)) as made:
+async def scenario(tmp_path: Path, receiver: PostReceiver) -> AsyncIterator[OutputScenario]:
+    """Return a scenario with one webhook, whose output is not yet running."""
+    async with OutputScenario(tmp_path, lambda scenario: output_for(scenario, receiver)) as made:
         yield made
 
 
-def output_for(scene: OutputScene, receiver: PostReceiver, **more: Any) -> WebhookOutput:
+def output_for(scenario: OutputScenario, receiver: PostReceiver, **more: Any) -> WebhookOutput:
     settings = WebhookSettings(
         url=f"{receiver.url}/hook?key=hidden",
         secret=Secret(NEW),
         timeout_seconds=2,
         **QUICK,
     )
-    return WebhookOutput(msgspec.structs.replace(settings, **more), scene.parts)
+    return WebhookOutput(msgspec.structs.replace(settings, **more), scenario.parts)
 
 
 def id_of(body: bytes) -> str:
@@ -67,11 +67,13 @@ def ids(requests: list[ReceivedRequest]) -> list[str]:
     return [id_of(request.body) for request in requests]
 
 
-async def test_a_receiver_can_verify_a_request(scene: OutputScene, receiver: PostReceiver) -> None:
+async def test_a_receiver_can_verify_a_request(
+    scenario: OutputScenario, receiver: PostReceiver
+) -> None:
     """The specification's own library accepts signature and age; the body is the CloudEvent."""
-    await scene.start()
-    await scene.emit(fired(1))
-    await scene.until_delivered()
+    await scenario.start()
+    await scenario.emit(fired(1))
+    await scenario.until_delivered()
     (request,) = receiver.requests
     message = Webhook(NEW).verify(request.body, request.headers)
     assert message["type"] == "dataprep.alert.fired.v1"
@@ -87,12 +89,12 @@ async def test_both_keys_sign_while_receivers_change_over(
     tmp_path: Path, receiver: PostReceiver
 ) -> None:
     """A receiver can verify with the former key or with the new one."""
-    async with OutputScene(
-        tmp_path, lambda scene: output_for(scene, receiver, former_secret=Secret(OLD))
-    ) as scene:
-        await scene.start()
-        await scene.emit(fired(1))
-        await scene.until_delivered()
+    async with OutputScenario(
+        tmp_path, lambda scenario: output_for(scenario, receiver, former_secret=Secret(OLD))
+    ) as scenario:
+        await scenario.start()
+        await scenario.emit(fired(1))
+        await scenario.until_delivered()
         (request,) = receiver.requests
         accepted = [Webhook(key).verify(request.body, request.headers)["id"] for key in (OLD, NEW)]
         assert accepted == [fired(1).id, fired(1).id]
@@ -125,43 +127,45 @@ async def test_only_configured_types_are_sent(tmp_path: Path, receiver: PostRece
         fired(1),
         event_of(alert(1), EventType.ALERT_SILENCED, number=1),
     )
-    async with OutputScene(
+    async with OutputScenario(
         tmp_path,
-        lambda scene: output_for(scene, receiver, events=("run.*", "!run.detailed", "alert.fired")),
-    ) as scene:
-        await scene.start()
-        await scene.emit(*events)
-        await scene.until_delivered()
+        lambda scenario: output_for(
+            scenario, receiver, events=("run.*", "!run.detailed", "alert.fired")
+        ),
+    ) as scenario:
+        await scenario.start()
+        await scenario.emit(*events)
+        await scenario.until_delivered()
         assert sorted(ids(receiver.requests)) == sorted([run_event().id, fired(1).id])
-        assert scene.count("skipped") == 3
+        assert scenario.count("skipped") == 3
 
 
 @pytest.mark.parametrize("status", [500, 502, 429, 408, 425, 401, 403, 404, 301, BROKEN])
 async def test_a_receiver_that_fails_is_retried(
-    scene: OutputScene, receiver: PostReceiver, status: int
+    scenario: OutputScenario, receiver: PostReceiver, status: int
 ) -> None:
     """The same id and the same body are sent again, and nothing becomes a dead letter."""
     receiver.answers.extend([status] * 2)
-    await scene.start()
-    await scene.emit(fired(1))
-    await scene.until_delivered()
+    await scenario.start()
+    await scenario.emit(fired(1))
+    await scenario.until_delivered()
     assert set(ids(receiver.requests)) == {fired(1).id}
     assert len({request.body for request in receiver.requests}) == 1
     assert len(receiver.accepted) == 1
-    assert await scene.letters() == []
+    assert await scenario.letters() == []
 
 
 @pytest.mark.parametrize("status", [400, 409, 410, 413, 415, 422])
 async def test_an_event_that_is_refused_for_good_becomes_a_dead_letter(
-    scene: OutputScene, receiver: PostReceiver, status: int
+    scenario: OutputScenario, receiver: PostReceiver, status: int
 ) -> None:
     """The reason is the status alone; it has neither the address nor the text of the answer."""
     receiver.text = "hidden words"
     receiver.status_for = lambda body: status if id_of(body) == fired(1).id else 200
-    await scene.start()
-    await scene.emit(fired(1), fired(2))
-    await scene.until_delivered()
-    (letter,) = await scene.letters()
+    await scenario.start()
+    await scenario.emit(fired(1), fired(2))
+    await scenario.until_delivered()
+    (letter,) = await scenario.letters()
     assert (letter.event.id, letter.reason) == (fired(1).id, f"answered {status}")
     assert ids(receiver.accepted) == [fired(2).id]
 
@@ -171,18 +175,18 @@ async def test_an_event_that_always_fails_does_not_block_for_ever(
 ) -> None:
     """While other events are accepted it is given up after the configured attempts."""
     receiver.status_for = lambda body: 500 if id_of(body) == fired(0).id else 200
-    async with OutputScene(
-        tmp_path, lambda scene: output_for(scene, receiver, window=3, attempts=5)
-    ) as scene:
-        await scene.start()
-        await scene.emit(fired(0))
+    async with OutputScenario(
+        tmp_path, lambda scenario: output_for(scenario, receiver, window=3, attempts=5)
+    ) as scenario:
+        await scenario.start()
+        await scenario.emit(fired(0))
         emitted = 0
-        while scene.count("refused") == 0:
+        while scenario.count("refused") == 0:
             emitted += 1
-            await scene.emit(fired(emitted))
+            await scenario.emit(fired(emitted))
             await receiver.until(lambda: len(receiver.accepted) >= emitted)  # noqa: B023 - read at once
-        await scene.until_delivered()
-        (letter,) = await scene.letters()
+        await scenario.until_delivered()
+        (letter,) = await scenario.letters()
         assert letter.event.id == fired(0).id
         assert 5 <= emitted <= 20
 
@@ -192,39 +196,39 @@ async def test_a_silent_receiver_is_given_up_in_time(
 ) -> None:
     """A missing answer is a failure like any other, and the event is sent again."""
     receiver.answers.append(DEAF)
-    async with OutputScene(
-        tmp_path, lambda scene: output_for(scene, receiver, timeout_seconds=1)
-    ) as scene:
-        await scene.start()
-        await scene.emit(fired(1))
-        await scene.until_delivered()
+    async with OutputScenario(
+        tmp_path, lambda scenario: output_for(scenario, receiver, timeout_seconds=1)
+    ) as scenario:
+        await scenario.start()
+        await scenario.emit(fired(1))
+        await scenario.until_delivered()
         assert ids(receiver.accepted) == [fired(1).id]
-        assert scene.count("failed") == 1
+        assert scenario.count("failed") == 1
 
 
 async def test_retry_after_is_respected_within_bounds(
-    scene: OutputScene, receiver: PostReceiver
+    scenario: OutputScenario, receiver: PostReceiver
 ) -> None:
     """Retry-After is waited for before anything else is sent."""
     receiver.answers.append(429)
     receiver.headers = {"Retry-After": "0.3"}
-    await scene.start()
-    await scene.emit(fired(1))
+    await scenario.start()
+    await scenario.emit(fired(1))
     began = asyncio.get_running_loop().time()
-    await scene.until_delivered()
+    await scenario.until_delivered()
     assert asyncio.get_running_loop().time() - began >= 0.3
     assert len(receiver.requests) == 2
 
 
 async def test_an_alert_stays_in_order_while_many_are_sent(
-    scene: OutputScene, receiver: PostReceiver
+    scenario: OutputScenario, receiver: PostReceiver
 ) -> None:
     """Several requests are under way, but an end never overtakes its start."""
     events = [event for number in range(20) for event in (fired(number), resolved(number))]
     receiver.pause_seconds = 0.01
-    await scene.emit(*events)
-    await scene.start()
-    await scene.until_delivered()
+    await scenario.emit(*events)
+    await scenario.start()
+    await scenario.until_delivered()
     sent = ids(receiver.requests)
     assert all(sent.index(fired(n).id) < sent.index(resolved(n).id) for n in range(20))
     assert len(sent) == len(events)
@@ -236,16 +240,16 @@ async def test_an_unacknowledged_event_is_sent_again(
 ) -> None:
     """A daemon that is killed between request and answer sends it again, under the same id."""
     settings = {"timeout_seconds": 10, "window": 8}
-    async with OutputScene(
-        tmp_path, lambda scene: output_for(scene, receiver, **settings)
-    ) as scene:
+    async with OutputScenario(
+        tmp_path, lambda scenario: output_for(scenario, receiver, **settings)
+    ) as scenario:
         receiver.answers.append(DEAF)
-        await scene.start()
-        await scene.emit(fired(1))
+        await scenario.start()
+        await scenario.emit(fired(1))
         await receiver.until(lambda: len(receiver.requests) == 1)
-        await scene.kill()
-        await scene.start()
-        await scene.until_delivered()
+        await scenario.kill()
+        await scenario.start()
+        await scenario.until_delivered()
         assert ids(receiver.requests) == [fired(1).id, fired(1).id]
 
 
@@ -262,36 +266,36 @@ async def test_a_certificate_is_believed_by_the_authority_of_the_settings(tmp_pa
     ]
     async with PostReceiver(tls=tls) as receiver:
 
-        def make(scene: OutputScene) -> WebhookOutput:
-            return output_for(scene, receiver, **chosen[0])
+        def make(scenario: OutputScenario) -> WebhookOutput:
+            return output_for(scenario, receiver, **chosen[0])
 
-        async with OutputScene(tmp_path, make) as scene:
-            await scene.emit(fired(1))
+        async with OutputScenario(tmp_path, make) as scenario:
+            await scenario.emit(fired(1))
             for reason in ("no connection: ", "ca_file cannot be used: "):
-                await scene.start()
-                await scene.until(lambda: scene.count("failed") > 0)
-                assert isinstance(scene.output, WebhookOutput)
-                assert scene.output.status.startswith(f"does not answer: {reason}")
-                await scene.stop()
+                await scenario.start()
+                await scenario.until(lambda: scenario.count("failed") > 0)
+                assert isinstance(scenario.output, WebhookOutput)
+                assert scenario.output.status.startswith(f"does not answer: {reason}")
+                await scenario.stop()
                 del chosen[0]
             for number in (1, 2):
-                await scene.start()
-                await scene.emit(fired(number + 1))
-                await scene.until_delivered()
+                await scenario.start()
+                await scenario.emit(fired(number + 1))
+                await scenario.until_delivered()
                 assert len(receiver.accepted) == number + 1
-                await scene.stop()
+                await scenario.stop()
                 chosen = chosen[1:]
 
 
 async def test_keys_and_address_are_never_shown(
-    scene: OutputScene, receiver: PostReceiver, caplog: pytest.LogCaptureFixture
+    scenario: OutputScenario, receiver: PostReceiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No log line, status or failure contains a key or the address, which may contain one."""
     receiver.answers.extend([500, BROKEN, 404])
-    await scene.start()
-    await scene.emit(fired(1))
-    await scene.until_delivered()
-    assert isinstance(scene.output, WebhookOutput)
-    shown = f"{caplog.text} {scene.output.status} {vars(scene.output)}"
+    await scenario.start()
+    await scenario.emit(fired(1))
+    await scenario.until_delivered()
+    assert isinstance(scenario.output, WebhookOutput)
+    shown = f"{caplog.text} {scenario.output.status} {vars(scenario.output)}"
     assert NEW not in shown
     assert "key=hidden" not in shown

@@ -25,7 +25,7 @@ from monitor.model.secrets import Secret
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.workspace.settings import WorkspaceSettings
-from tests.app import stage
+from tests.app import fixture
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually, pause
 from tests.clocks import ManualClock
@@ -92,7 +92,7 @@ class PlayedDaemon:
         async with self._session.post(
             self._callbacks_url,
             json={"job_id": str(next(self._runs)), "status": "Complete"},
-            headers={"X-Monitor-Secret": stage.SECRET},
+            headers={"X-Monitor-Secret": fixture.SECRET},
         ) as answer:
             assert answer.status == 204
         return await self._published()
@@ -187,7 +187,9 @@ async def _played_daemon(tracer: CallTracer, folder: Path) -> AsyncIterator[Play
     try:
         async with (
             Mosquitto(folder) as broker,
-            stage.daemon(_configuration(folder, workspace, broker.url, port), clock=clock) as face,
+            fixture.daemon(
+                _configuration(folder, workspace, broker.url, port), clock=clock
+            ) as face,
             aiohttp.ClientSession() as session,
         ):
             played = PlayedDaemon(
@@ -240,9 +242,9 @@ def _configuration(
             progress_seconds=_SELDOM_SECONDS,
         ),
         inventory=InventorySettings(interval_seconds=_SELDOM_SECONDS),
-        callbacks=CallbackSettings(secret=Secret(stage.SECRET)),
+        callbacks=CallbackSettings(secret=Secret(fixture.SECRET)),
     )
-    settings = stage.configuration(folder, followed, broker_url=broker_url, callbacks_port=port)
+    settings = fixture.configuration(folder, followed, broker_url=broker_url, callbacks_port=port)
     return replace(
         settings,
         alerting=AlertingSettings(evaluation_interval_seconds=_SELDOM_SECONDS),

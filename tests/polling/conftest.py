@@ -41,7 +41,7 @@ NAME = "marketing"
 
 
 @dataclass
-class Scene:
+class Scenario:
     """What a test acts on. `begin` connects; after `restart` everything is as after a crash."""
 
     clock: Clock
@@ -197,17 +197,17 @@ def settings() -> PollSettings:
 @pytest.fixture
 async def unbegun(
     clock: ManualClock, workspace: TinyWorkspace, tmp_path: Path, settings: PollSettings
-) -> AsyncIterator[Scene]:
-    """A scene before its first request."""
-    made = Scene(clock=clock, folder=tmp_path, url=workspace.url, settings=settings)
+) -> AsyncIterator[Scenario]:
+    """A scenario before its first request."""
+    made = Scenario(clock=clock, folder=tmp_path, url=workspace.url, settings=settings)
     await made.open()
     yield made
     await made.close()
 
 
 @pytest.fixture
-async def scene(unbegun: Scene, clock: ManualClock) -> Scene:
-    """A connected scene; the workspace has been followed for an hour."""
+async def scenario(unbegun: Scenario, clock: ManualClock) -> Scenario:
+    """A connected scenario; the workspace has been followed for an hour."""
     await unbegun.begin()
     await clock.advance(3_600)
     return unbegun

@@ -6,7 +6,7 @@ from typing import Any
 
 from monitor.model.runs import RunKind
 from tests.clocks import ManualClock
-from tests.polling.conftest import Scene
+from tests.polling.conftest import Scenario
 from tests.polling.tiny_workspace import TinyWorkspace
 
 FLOW_RUN = RunKind.FLOW_RUN
@@ -35,43 +35,43 @@ def put_run(
         )
 
 
-async def poll_all(scene: Scene) -> None:
+async def poll_all(scenario: Scenario) -> None:
     """Poll for changes, then read every flow run whose time has come."""
-    await scene.polls.changes.poll()
-    await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
+    await scenario.polls.changes.poll()
+    await scenario.polls.flow_runs.poll(scenario.polls.job_groups.handle)
 
 
 async def run_once(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, run_id: int
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, run_id: int
 ) -> tuple[int, list[str]]:
     """Let a flow run run and end; return the requests about it and its last event."""
     put_run(workspace, run_id, part="InProgress", status="InProgress")
-    await poll_all(scene)
+    await poll_all(scenario)
     await clock.advance(60)
     put_run(workspace, run_id)
-    await poll_all(scene)
-    return reads(workspace, run_id), (await scene.run_events(FLOW_RUN))[-1:]
+    await poll_all(scenario)
+    return reads(workspace, run_id), (await scenario.run_events(FLOW_RUN))[-1:]
 
 
 def reads(workspace: TinyWorkspace, run_id: int) -> int:
     return workspace.count(f"flowRuns/{run_id}(/.*)?")
 
 
-async def usual(scene: Scene, workspace: TinyWorkspace, clock: ManualClock) -> None:
+async def usual(scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock) -> None:
     """Let three alike runs of the flow run and end, each of which is read."""
     for run_id in (71, 72, 73):
-        await run_once(scene, workspace, clock, run_id)
+        await run_once(scenario, workspace, clock, run_id)
 
 
 async def end_usual(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, run_id: int, **fields: Any
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, run_id: int, **fields: Any
 ) -> None:
     """Let the job groups of a flow run end, and poll until its end is known from them."""
     put_run(workspace, run_id, part="InProgress", status="InProgress")
-    await poll_all(scene)
+    await poll_all(scenario)
     await clock.advance(60)
     put_run(workspace, run_id, **fields)
-    await poll_all(scene)
+    await poll_all(scenario)
     await clock.advance(5)
-    await scene.polls.changes.poll()
-    await scene.poll("flow_runs")
+    await scenario.polls.changes.poll()
+    await scenario.poll("flow_runs")

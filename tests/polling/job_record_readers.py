@@ -1,4 +1,4 @@
-"""The readers of job records in a scene, and what has come of them."""
+"""The readers of job records in a scenario, and what has come of them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from monitor.model.runs import RunState
-from tests.polling.conftest import Scene
+from tests.polling.conftest import Scenario
 
 
 @asynccontextmanager
-async def readers(scene: Scene) -> AsyncIterator[None]:
+async def readers(scenario: Scenario) -> AsyncIterator[None]:
     """Let the readers of job records run."""
-    running = asyncio.create_task(scene.polls.details.run(), name="details")
+    running = asyncio.create_task(scenario.polls.details.run(), name="details")
     try:
         yield
     finally:
@@ -21,11 +21,11 @@ async def readers(scene: Scene) -> AsyncIterator[None]:
         await asyncio.wait({running})
 
 
-async def detailed(scene: Scene, run_id: int) -> RunState:
+async def detailed(scenario: Scenario, run_id: int) -> RunState:
     """Return the run once its job records are in."""
     async with asyncio.timeout(5):
         while True:
-            state = await scene.state(run_id)
+            state = await scenario.state(run_id)
             if state is not None and state.detailed:
                 return state
             await asyncio.sleep(0)

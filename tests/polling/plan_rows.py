@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from monitor.model.runs import RunKind
-from tests.polling.conftest import Scene
+from tests.polling.conftest import Scenario
 from tests.polling.tiny_workspace import TinyWorkspace
 
 PLAN, SNAPSHOT, FLOW = 13, 900, 11
@@ -60,16 +60,18 @@ def node(
     }
 
 
-async def begin_plan_run(scene: Scene, workspace: TinyWorkspace, run_id: int = 7) -> None:
+async def begin_plan_run(scenario: Scenario, workspace: TinyWorkspace, run_id: int = 7) -> None:
     """Let the monitor observe an active plan run of the snapshot, whose record is empty so far."""
     put_plan(workspace)
     if SNAPSHOT not in workspace.full_plans:
         put_snapshot(workspace)
     workspace.put_plan_run(run_id, plan={"id": SNAPSHOT})
-    await scene.polls.plan_runs.poll()
+    await scenario.polls.plan_runs.poll()
 
 
-async def plan_run_of(scene: Scene, run_id: int, kind: RunKind = RunKind.JOB_GROUP) -> str | None:
-    state = await scene.state(run_id, kind)
+async def plan_run_of(
+    scenario: Scenario, run_id: int, kind: RunKind = RunKind.JOB_GROUP
+) -> str | None:
+    state = await scenario.state(run_id, kind)
     assert state is not None
     return state.parents.plan_run

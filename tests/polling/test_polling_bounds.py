@@ -7,7 +7,7 @@ from monitor.model.runs import RunKind
 from monitor.tracking.pipeline_health import HEALTH
 from monitor.tracking.settings import TrackingSettings
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene
+from tests.polling.conftest import NAME, Scenario
 from tests.polling.tiny_workspace import TinyWorkspace
 
 HORIZON_SECONDS = TrackingSettings().forget_seconds
@@ -20,71 +20,72 @@ def run_in(
     workspace.put_job_group(run_id, status, wrangledDataset={"id": recipe, "flow": flow_row})
 
 
-async def kept(scene: Scene) -> set[str]:
+async def kept(scenario: Scenario) -> set[str]:
     """Return the keys of the pipeline health in the store; memory must agree."""
-    state_entries = await scene.bus.state_entries(NAME, HEALTH)
+    state_entries = await scenario.bus.state_entries(NAME, HEALTH)
     pipeline_keys = {
-        f"{status[1]}/{status[2]}/{status[3] or ''}" for status in scene.live_state.pipeline_health
+        f"{status[1]}/{status[2]}/{status[3] or ''}"
+        for status in scenario.live_state.pipeline_health
     }
     assert pipeline_keys == set(state_entries)
     return pipeline_keys
 
 
 async def test_a_flow_that_came_and_went_between_two_lists_is_forgotten(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """No list ever showed it, so no list can miss it; after the horizon nothing is left."""
     workspace.tables["flows"][11] = {"id": 11, "name": "flow 11"}
     run_in(workspace, 1, flow=11, recipe=45)
     run_in(workspace, 2, flow=12, recipe=46)
-    await scene.polls.changes.poll()
-    await scene.polls.pipeline_names.poll()
+    await scenario.polls.changes.poll()
+    await scenario.polls.pipeline_names.poll()
     await clock.advance(HORIZON_SECONDS - 10)
-    await scene.polls.pipeline_names.forget_idle()
-    before = await kept(scene)
+    await scenario.polls.pipeline_names.forget_idle()
+    before = await kept(scenario)
     await clock.advance(600)
-    await scene.polls.pipeline_names.forget_idle()
+    await scenario.polls.pipeline_names.forget_idle()
 
     assert before == {"job_group/11/45", "job_group/12/46"}
-    assert await kept(scene) == {"job_group/11/45"}
-    assert [pipeline.id for pipeline in scene.live_state.view.pipelines()] == ["11"]
+    assert await kept(scenario) == {"job_group/11/45"}
+    assert [pipeline.id for pipeline in scenario.live_state.view.pipelines()] == ["11"]
 
 
 async def test_a_recipe_that_is_no_longer_used_does_not_speak_for_its_flow(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Its old failure is not shown as the flow's worst forever, once others have run on."""
     workspace.tables["flows"][11] = {"id": 11, "name": "flow 11"}
     run_in(workspace, 1, flow=11, recipe=45, status="Failed")
-    await scene.polls.changes.poll()
-    await scene.polls.pipeline_names.poll()
+    await scenario.polls.changes.poll()
+    await scenario.polls.pipeline_names.poll()
     await clock.advance(HORIZON_SECONDS + 600)
     run_in(workspace, 2, flow=11, recipe=46)
-    await scene.polls.changes.poll()
-    await scene.polls.pipeline_names.forget_idle()
+    await scenario.polls.changes.poll()
+    await scenario.polls.pipeline_names.forget_idle()
 
-    assert await kept(scene) == {"job_group/11/46"}
+    assert await kept(scenario) == {"job_group/11/46"}
 
 
 async def test_what_runs_and_what_is_not_listed_yet_stays(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A run of many weeks keeps its pipeline; before the first list nothing counts as missing."""
     run_in(workspace, 1, flow=11, recipe=45)
     run_in(workspace, 2, flow=12, recipe=46, status="InProgress")
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     await clock.advance(HORIZON_SECONDS + 600)
-    await scene.polls.pipeline_names.forget_idle()
-    before = await kept(scene)
-    await scene.polls.pipeline_names.poll()
-    await scene.polls.pipeline_names.forget_idle()
+    await scenario.polls.pipeline_names.forget_idle()
+    before = await kept(scenario)
+    await scenario.polls.pipeline_names.poll()
+    await scenario.polls.pipeline_names.forget_idle()
 
     assert before == {"job_group/11/45", "job_group/12/46"}
-    assert await kept(scene) == {"job_group/12/46"}
+    assert await kept(scenario) == {"job_group/12/46"}
 
 
 async def test_where_nothing_is_listed_the_horizon_alone_decides(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """In edition LE flows come and go unobserved; those that run stay."""
     await unbegun.begin(Edition.LE)

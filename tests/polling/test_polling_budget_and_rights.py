@@ -19,7 +19,7 @@ from monitor.workspace.api_metrics import ApiMetrics
 from monitor.workspace.priority import Priority
 from monitor.workspace.request_budget import RequestBudget
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene
+from tests.polling.conftest import NAME, Scenario
 from tests.polling.tiny_workspace import FORBIDDEN, TinyWorkspace, stamp
 
 TOKEN_REVOKED = (401, "InvalidTokenException")
@@ -99,7 +99,7 @@ def test_a_usual_budget_rests_no_longer_than_is_set() -> None:
 
 
 async def test_a_right_withdrawn_for_a_while_is_tried_again(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Within a minute, then every five minutes: nobody should be blind longer than that."""
     capability_discovery = CapabilityDiscovery(unbegun.context, ReachabilityJudge(unbegun.context))
@@ -127,7 +127,7 @@ async def test_a_right_withdrawn_for_a_while_is_tried_again(
 
 
 async def test_a_token_that_is_renewed_late_costs_no_pipeline(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Rows whose flow or plan cannot be read while the token is refused wait for the new one."""
     workspace.hidden = ("wrangledDataset", "flowRun")
@@ -136,16 +136,16 @@ async def test_a_token_that_is_renewed_late_costs_no_pipeline(
     workspace.full_plans[900] = {"id": 900, "snapshotted": True, "originalPlanId": 13}
     workspace.put_plan_run(7, plan={"id": 900})
     workspace.faults = {"jobGroups/1": TOKEN_REVOKED, "plans/900/full": TOKEN_REVOKED}
-    for _ in range(2 * scene.settings.attempts):
-        for poll in (scene.polls.changes.poll, scene.polls.plan_runs.poll):
+    for _ in range(2 * scenario.settings.attempts):
+        for poll in (scenario.polls.changes.poll, scenario.polls.plan_runs.poll):
             with pytest.raises(MonitorError):
                 await poll()
         await clock.advance(5)
     workspace.faults.clear()
-    await scene.polls.changes.poll()
-    await scene.polls.plan_runs.poll()
+    await scenario.polls.changes.poll()
+    await scenario.polls.plan_runs.poll()
 
-    group, plan_run = await scene.state(1), await scene.state(7, RunKind.PLAN_RUN)
+    group, plan_run = await scenario.state(1), await scenario.state(7, RunKind.PLAN_RUN)
     assert group is not None
     assert plan_run is not None
     assert group.pipeline == Pipeline(kind=PipelineKind.FLOW, id="11", name="Sales")
@@ -153,26 +153,26 @@ async def test_a_token_that_is_renewed_late_costs_no_pipeline(
 
 
 async def test_the_name_of_a_plan_holds_up_no_list_of_plan_runs(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Where nothing is left for names, the first plan run is observed with its plan at once."""
     workspace.tables["plans"][13] = {"id": 13, "name": "Nightly"}
     workspace.put_plan_run(7, plan={"id": 13})
     with suppress(BudgetExhaustedError):
         while True:
-            await scene.client.requester._budget.acquire(
+            await scenario.client.requester._budget.acquire(
                 Priority.NAMES, wait_seconds=0, operation_id="listFlows"
             )
     async with asyncio.timeout(10):
-        await scene.polls.plan_runs.poll()
-    state = await scene.state(7, RunKind.PLAN_RUN)
+        await scenario.polls.plan_runs.poll()
+    state = await scenario.state(7, RunKind.PLAN_RUN)
 
     assert state is not None
     assert state.pipeline == Pipeline(kind=PipelineKind.PLAN, id="13", name="Nightly")
 
 
 async def test_a_plan_that_ran_in_the_same_second_is_not_confused(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A plan that shows another run as its latest does not fit by its time."""
     row = workspace.put_plan_run(7, plan={"id": 900})
@@ -182,19 +182,19 @@ async def test_a_plan_that_ran_in_the_same_second_is_not_confused(
         "name": "Other",
         "latestPlanSnapshotRun": {"id": 8, "createdAt": row["createdAt"]},
     }
-    await scene.polls.plan_runs.poll()
-    state = await scene.state(7, RunKind.PLAN_RUN)
+    await scenario.polls.plan_runs.poll()
+    state = await scenario.state(7, RunKind.PLAN_RUN)
 
     assert state is not None
     assert state.pipeline is None
 
 
 async def test_a_plan_run_whose_children_are_linked_is_not_read_again(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Old plan runs that a restart or a long list shows once more cost no read each."""
     workspace.put_job_group(1, "Complete")
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     workspace.tables["plans"][13] = {"id": 13, "name": "Nightly"}
     task_run = {
         "id": 1,
@@ -204,12 +204,12 @@ async def test_a_plan_run_whose_children_are_linked_is_not_read_again(
     node = {"id": 55, "taskType": "flow", "planTaskSnapshotRuns": {"data": [task_run]}}
     workspace.full_plans[13] = {"id": 13, "planNodes": {"data": [node]}}
     workspace.put_plan_run(7, "Complete", plan={"id": 13}, finishedAt=stamp(workspace.now()))
-    await scene.polls.plan_runs.poll()
-    await scene.polls.plan_children.poll()
+    await scenario.polls.plan_runs.poll()
+    await scenario.polls.plan_children.poll()
     reads = workspace.count("plans/13/full")
-    await scene.restart()
-    await scene.poll("relist")
-    await scene.polls.plan_children.poll()
+    await scenario.restart()
+    await scenario.poll("relist")
+    await scenario.polls.plan_children.poll()
 
     assert reads == 1
     assert workspace.count("plans/13/full") == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from monitor.polling.settings import PollSettings
-from tests.polling.conftest import Scene
+from tests.polling.conftest import Scenario
 from tests.polling.tiny_workspace import TinyWorkspace
 
 ENDS = 1_500
@@ -17,20 +17,20 @@ def settings() -> PollSettings:
 
 
 async def test_more_ends_than_may_wait_are_all_published_and_none_is_forgotten(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Above the bound only the job records come later; a restart reads all that lack them."""
     for number in range(1, ENDS + 1):
         workspace.put_job_group(number, "Complete")
-    await scene.polls.changes.poll()
-    first = await scene.run_events()
-    await scene.polls.changes.poll()
-    waiting = scene.polls.details.waiting
-    scene.settings = PollSettings(detail_wait_seconds=0.0)
-    await scene.restart()
-    await scene.polls.details.pick_up()
+    await scenario.polls.changes.poll()
+    first = await scenario.run_events()
+    await scenario.polls.changes.poll()
+    waiting = scenario.polls.details.waiting
+    scenario.settings = PollSettings(detail_wait_seconds=0.0)
+    await scenario.restart()
+    await scenario.polls.details.pick_up()
 
     assert len(first) == len(set(first)) == 3 * ENDS
-    assert len(await scene.run_events()) == len(first)
+    assert len(await scenario.run_events()) == len(first)
     assert waiting == 1_000
-    assert scene.polls.details.waiting == ENDS
+    assert scenario.polls.details.waiting == ENDS

@@ -16,7 +16,7 @@ from monitor.model.errors import (
 from monitor.model.runs import RunKind
 from monitor.polling.settings import PollSettings, followed_run
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene
+from tests.polling.conftest import NAME, Scenario
 from tests.polling.tiny_workspace import FORBIDDEN, OVERLOADED, TinyWorkspace
 
 
@@ -26,15 +26,15 @@ def settings() -> PollSettings:
 
 
 @pytest.fixture
-async def legacy(unbegun: Scene, clock: ManualClock) -> Scene:
-    """A scene in edition LE, in which nothing can be listed."""
+async def legacy(unbegun: Scenario, clock: ManualClock) -> Scenario:
+    """A scenario in edition LE, in which nothing can be listed."""
     await unbegun.begin(Edition.LE)
     await clock.advance(60)
     return unbegun
 
 
 async def test_a_followed_run_is_followed_to_its_end(
-    legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
+    legacy: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Each cycle reads each active run once; after the end nothing more is read."""
     workspace.put_job_group(1, "Created", flowRun={"id": 71})
@@ -52,7 +52,7 @@ async def test_a_followed_run_is_followed_to_its_end(
 
 
 async def test_the_run_confirmed_longest_ago_is_read_first(
-    legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
+    legacy: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """When the workspace fails in the middle, the next cycle begins where this one ended."""
     for number in range(1, 9):
@@ -74,7 +74,7 @@ async def test_the_run_confirmed_longest_ago_is_read_first(
 
 
 async def test_runs_that_cannot_be_read_hold_up_no_other_for_good(
-    legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
+    legacy: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """With four that always fail, a run whose own failures have passed is read again."""
     for number in range(1, 6):
@@ -100,7 +100,7 @@ async def test_runs_that_cannot_be_read_hold_up_no_other_for_good(
 
 
 async def test_a_gone_run_needs_two_reconciliations_here_too(
-    legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
+    legacy: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Polls follow each other quickly; a run is lost only after a reconciliation's time."""
     workspace.put_job_group(1, "InProgress")
@@ -118,7 +118,7 @@ async def test_a_gone_run_needs_two_reconciliations_here_too(
 
 
 async def test_a_refused_run_ends_nothing(
-    legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
+    legacy: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """403 on a run that was observed before is a failure of the poll, not an end."""
     workspace.put_job_group(1, "InProgress")
@@ -133,7 +133,7 @@ async def test_a_refused_run_ends_nothing(
 
 
 async def test_confirm_returns_what_the_workspace_answers(
-    legacy: Scene, workspace: TinyWorkspace
+    legacy: Scenario, workspace: TinyWorkspace
 ) -> None:
     """True: observed. False: denied, forbidden or never followed. None: unknown for now."""
     workspace.put_job_group(2, "Complete")
@@ -151,7 +151,7 @@ async def test_confirm_returns_what_the_workspace_answers(
 
 
 async def test_what_cannot_be_tracked_now_is_tracked_later(
-    legacy: Scene, workspace: TinyWorkspace
+    legacy: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A run that the operator names during an outage is followed after it."""
     workspace.put_job_group(1, "Complete")
@@ -165,14 +165,14 @@ async def test_what_cannot_be_tracked_now_is_tracked_later(
 
 
 async def test_a_named_run_is_followed_in_every_edition(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Where changes are listed, a named run is read once and then observed in the changes."""
     workspace.put_job_group(1, "InProgress")
-    assert await scene.polls.by_id.poll() is True
-    assert await scene.polls.by_id.poll() is False
+    assert await scenario.polls.by_id.poll() is True
+    assert await scenario.polls.by_id.poll() is False
 
-    assert await scene.run_events() == ["1:queued", "1:started"]
+    assert await scenario.run_events() == ["1:queued", "1:started"]
     assert workspace.count("jobGroups/1") == 1
 
 
@@ -184,7 +184,7 @@ def test_a_followed_run_is_kind_and_id(text: str) -> None:
 
 
 async def test_a_named_run_that_does_not_exist_is_denied_whatever_the_answer(
-    legacy: Scene, workspace: TinyWorkspace
+    legacy: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Some answer 400 for an id that they do not have; a proxy's page denies nothing."""
     workspace.faults["jobGroups/8"] = (400, "ValidationFailed")
@@ -195,7 +195,7 @@ async def test_a_named_run_that_does_not_exist_is_denied_whatever_the_answer(
 
 
 async def test_a_named_run_that_alone_cannot_be_read_is_given_up(
-    legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
+    legacy: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """After a few attempts, while others can be read; whoever had asked for it is told once."""
     key = legacy.key(8)
@@ -213,7 +213,7 @@ async def test_a_named_run_that_alone_cannot_be_read_is_given_up(
 
 
 async def test_a_named_run_is_named_no_more(
-    legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
+    legacy: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """It is not read once the request was dropped, however the workspace answers then."""
     key = legacy.key(8)

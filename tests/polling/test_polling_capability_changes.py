@@ -26,7 +26,7 @@ from monitor.sandbox.settings import SandboxSettings
 from monitor.sandbox.world.records.objects import WebhookFlowTask
 from monitor.workspace.priority import Priority
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene
+from tests.polling.conftest import NAME, Scenario
 
 LINE = "workspace capabilities changed"
 
@@ -34,21 +34,23 @@ LINE = "workspace capabilities changed"
 class Followed:
     """A sandbox that is followed by hand: one poll, one probe at a time."""
 
-    def __init__(self, scene: Scene, sandbox: Sandbox) -> None:
-        self.scene = scene
+    def __init__(self, scenario: Scenario, sandbox: Sandbox) -> None:
+        self.scenario = scenario
         self.sandbox = sandbox
-        self.attempts = PollAttempts(scene.context, CollectorRegistry())
-        self.capability_discovery = CapabilityDiscovery(scene.context, self.attempts.reachability)
+        self.attempts = PollAttempts(scenario.context, CollectorRegistry())
+        self.capability_discovery = CapabilityDiscovery(
+            scenario.context, self.attempts.reachability
+        )
 
     async def poll(self) -> None:
         """Read the schedules as a running poller does, and switch off what was refused."""
-        if self.scene.context.can(Capability.READ_SCHEDULES):
-            poll = self.scene.declared["schedules"].run
+        if self.scenario.context.can(Capability.READ_SCHEDULES):
+            poll = self.scenario.declared["schedules"].run
             await self.attempts.attempt("schedules", poll, again_seconds=60)
         await self.capability_discovery.switch_off_refused()
 
     async def published(self, since: int) -> list[tuple[str, str | None]]:
-        return [(what, after) for what, _, after in (await self.scene.changes())[since:]]
+        return [(what, after) for what, _, after in (await self.scenario.changes())[since:]]
 
 
 @pytest.fixture
@@ -67,7 +69,7 @@ async def followed(
     clock: ManualClock, tmp_path: Path, configured: Edition | None
 ) -> AsyncIterator[Followed]:
     sandbox = Sandbox(SandboxSettings(edition=Edition.RL, is_busy_at_once=False), SystemClock())
-    scene = Scene(
+    scenario = Scenario(
         clock=clock,
         folder=tmp_path,
         url=await sandbox.start(),
@@ -75,13 +77,13 @@ async def followed(
         edition=configured,
         token=Secret(sandbox.token),
     )
-    await scene.open()
-    made = Followed(scene, sandbox)
+    await scenario.open()
+    made = Followed(scenario, sandbox)
     await made.capability_discovery.discover()
-    await scene.observer.open(NAME)
+    await scenario.observer.open(NAME)
     await clock.advance(3_600)
     yield made
-    await scene.close()
+    await scenario.close()
     await sandbox.stop()
 
 
@@ -95,13 +97,13 @@ async def test_a_lost_operation_is_published_by_one_line_and_one_event(
 ) -> None:
     """What was offered is refused, which leaves the workspace degraded until it returns."""
     await followed.poll()
-    before = len(await followed.scene.changes())
+    before = len(await followed.scenario.changes())
     followed.sandbox.world.options.lose["listSchedules"] = 0.0
     with structlog.testing.capture_logs() as lines:
         for _ in range(3):
             await followed.poll()
             await clock.advance(60)
-    status = followed.scene.live_state.workspaces[NAME]
+    status = followed.scenario.live_state.workspaces[NAME]
 
     assert [(line["event"], line["lost"]) for line in loud(lines)] == [(LINE, ["read_schedules"])]
     assert await followed.published(before) == [("capability:read_schedules", "refused")]
@@ -112,7 +114,7 @@ async def test_a_lost_operation_is_published_by_one_line_and_one_event(
     assert status.refused[0].reason.startswith("read schedules: offered before, refused since")
     assert "(listSchedules answered 404" in status.refused[0].reason
     # Nothing waits for a success of what is no longer read.
-    assert followed.scene.live_state.polls[NAME, "schedules"].overdue_at is None
+    assert followed.scenario.live_state.polls[NAME, "schedules"].overdue_at is None
 
     del followed.sandbox.world.options.lose["listSchedules"]
     await clock.advance(followed.capability_discovery.seconds_until_due())
@@ -123,7 +125,7 @@ async def test_a_lost_operation_is_published_by_one_line_and_one_event(
         (LINE, ["read_schedules"])
     ]
     assert (await followed.published(before))[1:] == [("capability:read_schedules", "available")]
-    status = followed.scene.live_state.workspaces[NAME]
+    status = followed.scenario.live_state.workspaces[NAME]
     assert (status.refused, status.reachability) == ((), Reachability.REACHABLE)
 
 
@@ -137,7 +139,7 @@ async def test_a_second_loss_does_not_put_off_the_probe(
     first = followed.capability_discovery.seconds_until_due()
     await clock.advance(20)
     with pytest.raises(NotAvailableError):
-        await followed.scene.client.requester.request("listPlans", priority=Priority.CHANGES)
+        await followed.scenario.client.requester.request("listPlans", priority=Priority.CHANGES)
     await followed.capability_discovery.switch_off_refused()
 
     assert first <= 60
@@ -146,15 +148,15 @@ async def test_a_second_loss_does_not_put_off_the_probe(
 
 async def test_what_is_read_no_more_is_forgotten_at_once(followed: Followed) -> None:
     """Figures of a lost ability are not shown until they grow old; schedules are not over by it."""
-    context = followed.scene.context
+    context = followed.scenario.context
     figures = Figures(values={"flow": 8.0}, until=context.clock.now())
     context.update_inventory(objects=figures, usage=figures)
     await followed.poll()
-    schedules = followed.scene.live_state.workspaces[NAME].schedules
+    schedules = followed.scenario.live_state.workspaces[NAME].schedules
     lose = followed.sandbox.world.options.lose
     lose.update({"countOutputObjects": 0.0, "listSchedules": 0.0})
     await followed.poll()
-    status = followed.scene.live_state.workspaces[NAME]
+    status = followed.scenario.live_state.workspaces[NAME]
 
     assert schedules
     assert status.schedules == schedules
@@ -166,7 +168,7 @@ async def test_what_is_read_no_more_is_forgotten_at_once(followed: Followed) -> 
     context.update_inventory(objects=figures)
     lose["listSchedules"] = 0.0
     await followed.poll()
-    assert followed.scene.live_state.workspaces[NAME].inventory.objects == figures
+    assert followed.scenario.live_state.workspaces[NAME].inventory.objects == figures
 
 
 async def test_a_loss_is_probed_at_least_four_times_an_hour(
@@ -189,7 +191,7 @@ async def test_a_loss_is_probed_at_least_four_times_an_hour(
 
 async def test_a_renewal_is_logged_in_one_line(followed: Followed) -> None:
     """All that went is named together, with an event for each: rights withdrawn, no edition."""
-    before = len(await followed.scene.changes())
+    before = len(await followed.scenario.changes())
     followed.sandbox.world.options.renewal = 0.0
     with structlog.testing.capture_logs() as lines:
         for _ in range(2):
@@ -202,13 +204,13 @@ async def test_a_renewal_is_logged_in_one_line(followed: Followed) -> None:
     assert {"capability:list_changes", "capability:list_plan_runs"} <= gone
     assert published["capability:list_changes"] == "refused"
     assert published.keys() == gone  # and not the edition
-    workspace = followed.scene.live_state.workspaces[NAME]
+    workspace = followed.scenario.live_state.workspaces[NAME]
     assert {why for kind in RunKind if (why := workspace.why_unwatched(kind)) is None} == set()
     assert not {"capability:follow_by_id", "capability:read_profiles"} - gone
 
     followed.sandbox.world.options.renewal = None
     await followed.capability_discovery.discover()
-    workspace = followed.scene.live_state.workspaces[NAME]
+    workspace = followed.scenario.live_state.workspaces[NAME]
     assert (workspace.edition, workspace.capabilities) == (
         "RL",
         capabilities_of(Edition.RL),
@@ -231,7 +233,7 @@ async def test_what_is_no_harmless_read_is_probed_harmlessly(
     """A probe never reports it as back while it is gone, and creates or deletes nothing."""
     tasks = len(list(followed.sandbox.world.shelf(WebhookFlowTask).live()))
     followed.sandbox.world.options.lose[operation_id] = 0.0
-    client = followed.scene.client
+    client = followed.scenario.client
     body: object = {} if operation_id in ("createWebhookFlowTask", "testWebhook") else None
     values = () if body is not None else ("1",)
     with pytest.raises(NotAvailableError):
@@ -253,14 +255,14 @@ async def test_an_outage_in_the_middle_of_a_loss_still_switches_off(
 ) -> None:
     """When a further probe fails, what is known already is published."""
     followed.sandbox.world.options.lose["listSchedules"] = 0.0
-    poll = followed.scene.declared["schedules"].run
+    poll = followed.scenario.declared["schedules"].run
     await followed.attempts.attempt("schedules", poll, again_seconds=60)
     followed.sandbox.world.options.status_503 = 1.0
     await followed.capability_discovery.switch_off_refused()
-    assert not followed.scene.context.can(Capability.READ_SCHEDULES)
+    assert not followed.scenario.context.can(Capability.READ_SCHEDULES)
 
     followed.sandbox.world.options.status_503 = 0.0
     followed.sandbox.world.options.lose.clear()
     await clock.advance(followed.capability_discovery.seconds_until_due())
     await followed.capability_discovery.discover()
-    assert followed.scene.context.can(Capability.READ_SCHEDULES)
+    assert followed.scenario.context.can(Capability.READ_SCHEDULES)

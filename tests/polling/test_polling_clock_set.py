@@ -14,7 +14,7 @@ from monitor.model.runs import RunKind, Source
 from monitor.polling.settings import PollSettings
 from monitor.tracking.clock_step import move
 from tests.clocks import ManualClock, SetClock
-from tests.polling.conftest import NAME, Scene
+from tests.polling.conftest import NAME, Scenario
 from tests.polling.tiny_workspace import TinyWorkspace
 
 HOUR = timedelta(hours=1)
@@ -33,25 +33,25 @@ async def watched(
     workspace: TinyWorkspace,
     tmp_path: Path,
     settings: PollSettings,
-) -> AsyncIterator[Scene]:
-    """A connected scene whose live state follows the steps of our clock."""
+) -> AsyncIterator[Scenario]:
+    """A connected scenario whose live state follows the steps of our clock."""
     watched = WatchedClock(ours)
-    scene = Scene(clock=watched, folder=tmp_path, url=workspace.url, settings=settings)
-    await scene.open()
-    watched.on_step(lambda step: move(scene.live_state, step, now=watched.now()))
-    await scene.begin()
+    scenario = Scenario(clock=watched, folder=tmp_path, url=workspace.url, settings=settings)
+    await scenario.open()
+    watched.on_step(lambda step: move(scenario.live_state, step, now=watched.now()))
+    await scenario.begin()
     await clock.advance(3_600)
-    yield scene
-    await scene.close()
+    yield scenario
+    await scenario.close()
 
 
-def age_seconds(scene: Scene, at: datetime) -> float:
-    return (scene.clock.now() - at).total_seconds()
+def age_seconds(scenario: Scenario, at: datetime) -> float:
+    return (scenario.clock.now() - at).total_seconds()
 
 
 @pytest.mark.parametrize("step", [HOUR, -HOUR])
 async def test_a_deleted_run_is_lost_however_our_clock_is_set(
-    watched: Scene, workspace: TinyWorkspace, clock: ManualClock, ours: SetClock, step: timedelta
+    watched: Scenario, workspace: TinyWorkspace, clock: ManualClock, ours: SetClock, step: timedelta
 ) -> None:
     """Two reconciliations that deny it end it, though the clock is set before each of them."""
     for number in (1, 2):
@@ -70,7 +70,7 @@ async def test_a_deleted_run_is_lost_however_our_clock_is_set(
 @pytest.mark.parametrize("step", [HOUR, -HOUR])
 @pytest.mark.parametrize("poll", ["changes", "plan_runs"])
 async def test_a_list_that_is_read_while_our_clock_is_set_is_confirmed_now(
-    watched: Scene, workspace: TinyWorkspace, ours: SetClock, step: timedelta, poll: str
+    watched: Scenario, workspace: TinyWorkspace, ours: SetClock, step: timedelta, poll: str
 ) -> None:
     """Neither an hour ago nor in an hour: else the runs were unknown, or known for too long."""
 
@@ -87,7 +87,7 @@ async def test_a_list_that_is_read_while_our_clock_is_set_is_confirmed_now(
 
 
 async def test_an_old_denial_counts_after_our_clock_was_set(
-    watched: Scene, workspace: TinyWorkspace, clock: ManualClock, ours: SetClock
+    watched: Scenario, workspace: TinyWorkspace, clock: ManualClock, ours: SetClock
 ) -> None:
     """A step shows nothing about a run, so it is no observation since the first denial."""
     for number in (1, 2):
@@ -105,7 +105,7 @@ async def test_an_old_denial_counts_after_our_clock_was_set(
 
 @pytest.mark.parametrize("step", [HOUR, -HOUR])
 async def test_a_run_that_is_observed_while_our_clock_is_set_is_confirmed_now(
-    watched: Scene, workspace: TinyWorkspace, clock: ManualClock, ours: SetClock, step: timedelta
+    watched: Scenario, workspace: TinyWorkspace, clock: ManualClock, ours: SetClock, step: timedelta
 ) -> None:
     """What was dated before the step and is stored after it is as old as it is."""
     workspace.put_job_group(1)

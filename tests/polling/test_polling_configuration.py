@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from monitor.model.errors import TryLaterError
 from monitor.polling.inventory.configuration import ConfigurationWatch
 from tests.examples import examples
-from tests.polling.conftest import Scene
+from tests.polling.conftest import Scenario
 from tests.polling.tiny_workspace import NO_ROUTE, OVERLOADED, TinyWorkspace
 
 PATH = "workspaces/current/configuration"
@@ -22,23 +22,23 @@ SCHEMA = "workspaces/current/configuration-schema"
 
 
 async def read_settings(
-    scene: Scene, workspace: TinyWorkspace, most: int = 2_000, **values: Any
+    scenario: Scenario, workspace: TinyWorkspace, most: int = 2_000, **values: Any
 ) -> None:
     """Let the settings be these, and read them as after a start."""
     workspace.documents[PATH] = {name.replace("_", "."): value for name, value in values.items()}
-    await ConfigurationWatch(scene.context, most=most).poll()
+    await ConfigurationWatch(scenario.context, most=most).poll()
 
 
 async def test_a_change_is_published_with_its_old_and_new_value(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Also one that came about while the monitor was not there; the initial poll is none."""
-    await read_settings(scene, workspace, region="us", size=1, old=True)
-    await scene.restart()
-    await read_settings(scene, workspace, region="eu", size=1, new={"deep": [2]})
-    await read_settings(scene, workspace, region="eu", size=1, new={"deep": [2]})
+    await read_settings(scenario, workspace, region="us", size=1, old=True)
+    await scenario.restart()
+    await read_settings(scenario, workspace, region="eu", size=1, new={"deep": [2]})
+    await read_settings(scenario, workspace, region="eu", size=1, new={"deep": [2]})
 
-    assert await scene.changes() == [
+    assert await scenario.changes() == [
         ("configuration:new.deep.0", None, "2"),
         ("configuration:old", "true", None),
         ("configuration:region", "us", "eu"),
@@ -46,17 +46,17 @@ async def test_a_change_is_published_with_its_old_and_new_value(
 
 
 async def test_a_secret_that_changes_is_published_without_its_value(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """By its name, or because the workspace calls it secret, also when it did so once only."""
     workspace.documents[SCHEMA] = {"motto": {"type": "string", "secret": True}}
-    await read_settings(scene, workspace, mail_password="qzjx-one", motto="qzjx-two")
-    await scene.restart()
+    await read_settings(scenario, workspace, mail_password="qzjx-one", motto="qzjx-two")
+    await scenario.restart()
     workspace.faults[SCHEMA] = NO_ROUTE
-    await read_settings(scene, workspace, mail_password="qzjx-three", motto="qzjx-four")
-    await read_settings(scene, workspace, mail_password="", motto="qzjx-four")
+    await read_settings(scenario, workspace, mail_password="qzjx-three", motto="qzjx-four")
+    await read_settings(scenario, workspace, mail_password="", motto="qzjx-four")
 
-    assert await scene.changes() == [
+    assert await scenario.changes() == [
         ("configuration:mail.password", "***", "***"),
         ("configuration:motto", "***", "***"),
         ("configuration:mail.password", "***", ""),
@@ -64,26 +64,29 @@ async def test_a_secret_that_changes_is_published_without_its_value(
 
 
 async def test_nothing_is_shown_while_secrets_are_not_known(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A schema that cannot be read for now puts the whole reading off."""
-    await read_settings(scene, workspace, motto="a")
+    await read_settings(scenario, workspace, motto="a")
     workspace.faults[SCHEMA] = OVERLOADED
     with pytest.raises(TryLaterError):
-        await read_settings(scene, workspace, motto="qzjx")
+        await read_settings(scenario, workspace, motto="qzjx")
 
-    assert await scene.changes() == []
+    assert await scenario.changes() == []
 
 
 async def test_very_many_settings_are_compared_in_part(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """What is stored has a bound, and the log reports that there is more."""
     with structlog.testing.capture_logs() as lines:
         for value in ("x", "y"):
-            await read_settings(scene, workspace, most=2, a=value, b=value, c=value)
+            await read_settings(scenario, workspace, most=2, a=value, b=value, c=value)
 
-    assert [what for what, _, _ in await scene.changes()] == ["configuration:a", "configuration:b"]
+    assert [what for what, _, _ in await scenario.changes()] == [
+        "configuration:a",
+        "configuration:b",
+    ]
     assert any(line["event"] == "settings left out of the comparison" for line in lines)
 
 
@@ -95,15 +98,17 @@ async def test_very_many_settings_are_compared_in_part(
     ),
 )
 async def test_no_secret_leaves_the_reading(
-    scene: Scene, workspace: TinyWorkspace, name: str, secrets: list[str]
+    scenario: Scenario, workspace: TinyWorkspace, name: str, secrets: list[str]
 ) -> None:
     """No event, log line, live state or file of the store contains it."""
     with structlog.testing.capture_logs() as lines:
         for secret in secrets:
             workspace.documents[PATH] = {name: secret, "other": len(lines)}
-            await ConfigurationWatch(scene.context, most=100).poll()
-    shown = json.dumps([await scene.changes(), repr(lines), repr(scene.live_state.workspaces)])
-    stored = b"".join(file.read_bytes() for file in _files(scene.folder))
+            await ConfigurationWatch(scenario.context, most=100).poll()
+    shown = json.dumps(
+        [await scenario.changes(), repr(lines), repr(scenario.live_state.workspaces)]
+    )
+    stored = b"".join(file.read_bytes() for file in _files(scenario.folder))
 
     assert [secret for secret in secrets if secret in shown or secret.encode() in stored] == []
     assert any("configuration changed" in line["event"] for line in lines)

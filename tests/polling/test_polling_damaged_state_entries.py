@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 
 from monitor.bus.contract import Change, StateEntry
-from tests.polling.conftest import NAME, Scene
+from tests.polling.conftest import NAME, Scenario
 
 DAMAGED = (
     ("watermark", "changes", b'"2026-11-21T10:00:00"'),  # without a zone
@@ -23,15 +23,15 @@ DAMAGED = (
 )
 
 
-async def test_damaged_state_entries_stop_no_poll(scene: Scene) -> None:
+async def test_damaged_state_entries_stop_no_poll(scenario: Scenario) -> None:
     """Each is left out, and all parts load."""
     state_entries = tuple(
         StateEntry(workspace=NAME, topic=topic, key=key, value=value)
         for topic, key, value in DAMAGED
     )
-    await scene.bus.commit(Change(state_entries=state_entries), timeout_seconds=5)
+    await scenario.bus.commit(Change(state_entries=state_entries), timeout_seconds=5)
     with structlog.testing.capture_logs() as logged:
-        await scene.restart()
+        await scenario.restart()
 
     left_out = [item["reason"] for item in logged if "reason" in item]
     for named in (

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from monitor.model.runs import RunKind, RunState, Source, Status, status_of
 from tests.clocks import ManualClock
-from tests.polling.conftest import Scene
+from tests.polling.conftest import Scenario
 from tests.polling.tiny_workspace import TinyWorkspace
 
 FLOW_RUN = RunKind.FLOW_RUN
@@ -93,14 +93,14 @@ def show(workspace: TinyWorkspace, run: History, step: int) -> None:
 
 
 async def play(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, run: History
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, run: History
 ) -> AsyncIterator[RunState]:
     """Let a flow run go by while the monitor polls; yield what is known of it after each step."""
     for step in range(run.ended + 4):
         show(workspace, run, step)
         for poll in ("changes", "flow_runs", "derived_flow_runs"):
-            await scene.poll(poll)
-        state = await scene.state(run.id, FLOW_RUN)
+            await scenario.poll(poll)
+        state = await scenario.state(run.id, FLOW_RUN)
         assert state is not None
         yield state
         await clock.advance(_STEP_SECONDS)
@@ -110,7 +110,7 @@ async def play(
     "seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(3, 40))]
 )
 async def test_no_derived_end_stays_wrong(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, seed: int
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, seed: int
 ) -> None:
     """Late, failed, canceled and repeated parts, lagging and odd words: the workspace's end stands.
 
@@ -122,21 +122,21 @@ async def test_no_derived_end_stays_wrong(
     # After an odd run usual ones follow, which make that the next may be derived.
     runs = [(odd if number % 5 == 4 else usual)(random, 100 + number) for number in range(_RUNS)]
     for run in runs:
-        async for state in play(scene, workspace, clock, run):
+        async for state in play(scenario, workspace, clock, run):
             if state.ended_by is Source.PARTS:
                 derived.add(run.id)
                 assert run.is_usual
     for _ in range(_RUNS):
         await clock.advance(600)
         for poll in ("changes", "flow_runs", "derived_flow_runs"):
-            await scene.poll(poll)
+            await scenario.poll(poll)
 
     assert derived
-    events = await scene.run_events(FLOW_RUN)
+    events = await scenario.run_events(FLOW_RUN)
     for run in runs:
         true = status_of(run.word)
         assert true is not None
-        end = await scene.state(run.id, FLOW_RUN)
+        end = await scenario.state(run.id, FLOW_RUN)
         assert end is not None
         assert (end.status, end.ended_by) == (true, Source.POLL)
         own = [text.partition(":")[2] for text in events if text.startswith(f"{run.id}:")]

@@ -13,7 +13,7 @@ from monitor.model.errors import MonitorError, TryLaterError
 from monitor.model.runs import RunKind
 from monitor.polling.settings import PollSettings
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene, until
+from tests.polling.conftest import NAME, Scenario, until
 from tests.polling.tiny_workspace import FORBIDDEN, NO_OBJECT, OVERLOADED, TinyWorkspace, stamp
 
 
@@ -23,15 +23,15 @@ def settings() -> PollSettings:
 
 
 @pytest.fixture
-async def legacy(unbegun: Scene, clock: ManualClock) -> Scene:
-    """A scene in edition LE, in which nothing can be listed."""
+async def legacy(unbegun: Scenario, clock: ManualClock) -> Scenario:
+    """A scenario in edition LE, in which nothing can be listed."""
     await unbegun.begin(Edition.LE)
     await clock.advance(60)
     return unbegun
 
 
 async def test_a_named_run_that_fails_keeps_no_other_from_being_followed(
-    legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
+    legacy: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """The other named run and the active ones are still read in the same cycle."""
     workspace.put_job_group(1, "InProgress")
@@ -48,7 +48,7 @@ async def test_a_named_run_that_fails_keeps_no_other_from_being_followed(
 
 
 async def test_a_named_run_that_always_fails_is_given_up(
-    legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
+    legacy: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """After the stated number of attempts the poll works again without it."""
     workspace.put_job_group(901)
@@ -67,7 +67,7 @@ async def test_a_named_run_that_always_fails_is_given_up(
 
 
 async def test_active_runs_that_fail_come_last(
-    legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
+    legacy: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """As many as are read at once may fail for good; each cycle still reads all others."""
     for number in range(1, 9):
@@ -90,14 +90,14 @@ async def test_active_runs_that_fail_come_last(
 
 
 async def test_the_reconciliation_continues_behind_a_run_that_fails(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A job group that cannot be read hides neither another that is gone nor a plan run."""
     for number in (1, 2, 4):
         workspace.put_job_group(number)
     workspace.put_plan_run(3)
-    await scene.polls.changes.poll()
-    await scene.polls.plan_runs.poll()
+    await scenario.polls.changes.poll()
+    await scenario.polls.plan_runs.poll()
     # What is still shown proves that the workspace has not forgotten everything.
     workspace.tables["jobLibrary"] = {4: workspace.tables["jobLibrary"][4]}
     workspace.tables["planSnapshotRuns"].clear()
@@ -105,16 +105,16 @@ async def test_the_reconciliation_continues_behind_a_run_that_fails(
     for _ in range(2):
         await clock.advance(300)
         with pytest.raises(TryLaterError):
-            await scene.poll("reconciliation")
+            await scenario.poll("reconciliation")
 
-    assert [event for event in await scene.run_events() if event.endswith("lost")] == [
+    assert [event for event in await scenario.run_events() if event.endswith("lost")] == [
         "2:lost",
         "3:lost",
     ]
 
 
 async def test_a_list_that_fails_keeps_no_other_list_from_being_reconciled(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Plan runs are reconciled and listed again while the list of job groups answers 503."""
     await clock.advance(60)
@@ -122,27 +122,27 @@ async def test_a_list_that_fails_keeps_no_other_list_from_being_reconciled(
     workspace.faults["jobLibrary"] = OVERLOADED
     for name in ("reconciliation", "relist"):
         with pytest.raises(TryLaterError):
-            await scene.poll(name)
+            await scenario.poll(name)
 
-    assert await scene.run_events() == ["3:queued", "3:started"]
+    assert await scenario.run_events() == ["3:queued", "3:started"]
     assert {query.get("status") for path, query in workspace.requests if "plan" in path} > {None}
 
 
 async def test_flows_that_cannot_be_listed_keep_no_plan_from_being_named(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """The names of plans are read although the list of flows fails."""
     workspace.tables["plans"][5] = {"id": 5, "name": "Nightly"}
     workspace.faults["flows"] = OVERLOADED
     with pytest.raises(TryLaterError):
-        await scene.polls.pipeline_names.poll()
+        await scenario.polls.pipeline_names.poll()
 
-    assert [pipeline.name for pipeline in scene.live_state.view.pipelines()] == ["Nightly"]
+    assert [pipeline.name for pipeline in scenario.live_state.view.pipelines()] == ["Nightly"]
 
 
 @pytest.mark.parametrize("fault", [OVERLOADED, NO_OBJECT])
 async def test_progress_is_read_although_some_job_records_cannot_be(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, fault: tuple[int, str]
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, fault: tuple[int, str]
 ) -> None:
     """More failing job groups than one cycle reads do not keep the others from their turn."""
     workspace.embeds_jobs = False
@@ -150,77 +150,77 @@ async def test_progress_is_read_although_some_job_records_cannot_be(
         workspace.put_job_group(number)
         workspace.put_job(number, "InProgress", percentComplete=40)
     workspace.faults = {f"jobGroups/{number}/jobs": fault for number in range(1, 13)}
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     for _ in range(3):
         await clock.advance(5)
         try:
-            await scene.poll("progress")
+            await scenario.poll("progress")
         except MonitorError:
             continue
 
-    assert scene.live_state.active[scene.key(13)].percent_complete == 40
+    assert scenario.live_state.active[scenario.key(13)].percent_complete == 40
     assert workspace.count(r"jobGroups/\d+/jobs") == 13
 
 
 async def test_an_old_flow_run_that_is_gone_is_not_read_again(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """It never was followed, so no reconciliation ends it; after a 404 it is not read again."""
-    before = stamp(scene.since() - timedelta(hours=2))
+    before = stamp(scenario.since() - timedelta(hours=2))
     row = workspace.put_job_group(1, "Complete", createdAt=before, flowRun={"id": 71})
     row["updatedAt"] = before
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     for _ in range(20):
         await clock.advance(60)
-        await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
+        await scenario.polls.flow_runs.poll(scenario.polls.job_groups.handle)
 
     assert workspace.count("flowRuns/71.*") == 1
-    assert scene.polls.flow_runs.seconds_until_due() is None
-    assert await scene.run_events(RunKind.FLOW_RUN) == []
+    assert scenario.polls.flow_runs.seconds_until_due() is None
+    assert await scenario.run_events(RunKind.FLOW_RUN) == []
 
 
 async def test_an_old_flow_run_that_cannot_be_read_is_given_up(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """What ended before we followed is worth a stated number of attempts, not all requests."""
-    before = stamp(scene.since() - timedelta(hours=2))
+    before = stamp(scenario.since() - timedelta(hours=2))
     row = workspace.put_job_group(1, "Complete", createdAt=before, flowRun={"id": 71})
     row["updatedAt"] = before
     workspace.faults["flowRuns/71.*"] = OVERLOADED
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     for _ in range(20):
         await clock.advance(60)
         try:
-            await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
+            await scenario.polls.flow_runs.poll(scenario.polls.job_groups.handle)
         except TryLaterError:
             continue
 
-    assert workspace.count("flowRuns/71.*") == scene.settings.attempts
+    assert workspace.count("flowRuns/71.*") == scenario.settings.attempts
 
 
 async def test_a_flow_run_that_is_refused_makes_no_other_unknown(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Somebody's private flow run grows old by itself; the rest is confirmed as before."""
     workspace.put_job_group(1, "Complete", flowRun={"id": 71})
     workspace.faults["flowRuns/71.*"] = FORBIDDEN
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     with pytest.raises(MonitorError):
-        await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
+        await scenario.polls.flow_runs.poll(scenario.polls.job_groups.handle)
     await clock.advance(5)
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
 
-    assert scene.live_state.confirmed[NAME, RunKind.FLOW_RUN] == clock.now()
+    assert scenario.live_state.confirmed[NAME, RunKind.FLOW_RUN] == clock.now()
 
 
 async def test_job_records_that_never_come_are_not_requested_for_ever(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A day after the end nobody waits for them any more, so the line cannot fill with such."""
     workspace.put_job_group(1, "Complete")
     workspace.faults["jobGroups/1/jobs"] = OVERLOADED
-    await scene.polls.changes.poll()
-    reading = asyncio.create_task(scene.polls.details.run())
+    await scenario.polls.changes.poll()
+    reading = asyncio.create_task(scenario.polls.details.run())
     with capture_logs() as logs:
         await until(lambda: any(log["event"] == "job records put off" for log in logs))
         await clock.advance(90_000)
@@ -232,4 +232,4 @@ async def test_job_records_that_never_come_are_not_requested_for_ever(
         await reading
 
     assert workspace.count("jobGroups/1/jobs") == reads_before
-    assert await scene.run_events() == ["1:queued", "1:started", "1:succeeded"]
+    assert await scenario.run_events() == ["1:queued", "1:started", "1:succeeded"]

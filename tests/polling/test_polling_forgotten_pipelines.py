@@ -10,46 +10,46 @@ from monitor.model.errors import TryLaterError
 from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene
+from tests.polling.conftest import NAME, Scenario
 from tests.polling.tiny_workspace import OVERLOADED, TinyWorkspace, stamp
 
 SALES = (PipelineKind.FLOW, "11")
 _TIMES = 3  # a list that shows it, or may be a moment behind, and two that do not
 
 
-def is_known(scene: Scene) -> bool:
-    return scene.live_state.view.knows(NAME, Pipeline(kind=PipelineKind.FLOW, id="11"))
+def is_known(scenario: Scenario) -> bool:
+    return scenario.live_state.view.knows(NAME, Pipeline(kind=PipelineKind.FLOW, id="11"))
 
 
-async def list_all(scene: Scene, times: int = _TIMES) -> None:
+async def list_all(scenario: Scenario, times: int = _TIMES) -> None:
     for _ in range(times):
-        await scene.polls.pipeline_names.poll()
+        await scenario.polls.pipeline_names.poll()
 
 
 async def test_the_runs_of_a_deleted_flow_do_not_bring_it_back(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Neither the hourly list of the last day does, nor a late detail, nor a restart."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
-    await scene.polls.pipeline_names.poll()
+    await scenario.polls.pipeline_names.poll()
     workspace.put_job_group(1, "Failed")
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     del workspace.tables["flows"][11]
-    await list_all(scene)
-    assert not is_known(scene)
+    await list_all(scenario)
+    assert not is_known(scenario)
 
     await clock.advance(600)
-    await scene.poll("relist")
-    assert not is_known(scene)
+    await scenario.poll("relist")
+    assert not is_known(scenario)
     workspace.put_job_group(1, "Failed", ranfrom="schedule")  # written once more
-    await scene.polls.changes.poll()
-    assert not is_known(scene)
-    assert scene.live_state.view.pipeline_health() == ()
-    await scene.restart()
-    await scene.polls.changes.poll()
-    await scene.poll("relist")
-    assert not is_known(scene)
-    state = await scene.state(1)
+    await scenario.polls.changes.poll()
+    assert not is_known(scenario)
+    assert scenario.live_state.view.pipeline_health() == ()
+    await scenario.restart()
+    await scenario.polls.changes.poll()
+    await scenario.poll("relist")
+    assert not is_known(scenario)
+    state = await scenario.state(1)
     assert state is not None
     assert state.pipeline is not None
     assert state.pipeline.id == "11"
@@ -57,67 +57,67 @@ async def test_the_runs_of_a_deleted_flow_do_not_bring_it_back(
 
 @pytest.mark.parametrize("times", ["reported", "absent"])
 async def test_a_run_that_is_seen_after_its_flow_was_deleted_does_not_keep_it(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, times: str
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, times: str
 ) -> None:
     """It ended while runs could not be read; a restart between changes nothing."""
     ended = stamp(workspace.now())
     await clock.advance(60)
     workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}, 12: {"id": 12, "name": "Other"}}
-    await scene.polls.pipeline_names.poll()
+    await scenario.polls.pipeline_names.poll()
     del workspace.tables["flows"][11]
-    await list_all(scene)
-    assert not is_known(scene)
+    await list_all(scenario)
+    assert not is_known(scenario)
 
-    await scene.restart()
+    await scenario.restart()
     await clock.advance(600)
     written = ended if times == "reported" else None
     workspace.put_job_group(1, "Failed", createdAt=ended, updatedAt=written)
-    await scene.poll("relist")
-    assert is_known(scene)
-    await list_all(scene, 2)
-    assert not is_known(scene)
-    assert scene.live_state.view.pipeline_health() == ()
+    await scenario.poll("relist")
+    assert is_known(scenario)
+    await list_all(scenario, 2)
+    assert not is_known(scenario)
+    assert scenario.live_state.view.pipeline_health() == ()
 
 
 async def test_a_run_that_began_after_its_flow_was_found_gone_keeps_it(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """What runs is there, whatever its list and its id have said."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}, 12: {"id": 12, "name": "Other"}}
-    await scene.polls.pipeline_names.poll()
+    await scenario.polls.pipeline_names.poll()
     del workspace.tables["flows"][11]
-    await list_all(scene)
-    assert not is_known(scene)
+    await list_all(scenario)
+    assert not is_known(scenario)
 
     await clock.advance(600)
     workspace.put_job_group(1, "Failed")
-    await scene.polls.changes.poll()
-    await list_all(scene)
-    assert is_known(scene)
+    await scenario.polls.changes.poll()
+    await list_all(scenario)
+    assert is_known(scenario)
 
 
 async def test_a_flow_that_runs_while_it_is_deleted_goes_with_its_run(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """What runs is known for as long as it does, and its end is published."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
-    await scene.polls.pipeline_names.poll()
+    await scenario.polls.pipeline_names.poll()
     workspace.put_job_group(1)
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     del workspace.tables["flows"][11]
-    await list_all(scene)
-    assert is_known(scene)
+    await list_all(scenario)
+    assert is_known(scenario)
 
     workspace.put_job_group(1, "Failed")
-    await scene.polls.changes.poll()
-    assert await scene.run_events() == ["1:queued", "1:started", "1:failed"]
-    await list_all(scene, 1)
-    assert not is_known(scene)
-    assert scene.live_state.view.pipeline_health() == ()
+    await scenario.polls.changes.poll()
+    assert await scenario.run_events() == ["1:queued", "1:started", "1:failed"]
+    await list_all(scenario, 1)
+    assert not is_known(scenario)
+    assert scenario.live_state.view.pipeline_health() == ()
 
 
 async def test_what_only_history_has_named_is_forgotten(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """The initial poll shows runs of flows that were deleted before anybody followed them."""
     old = stamp(workspace.now() - timedelta(hours=2))
@@ -142,58 +142,58 @@ async def test_what_only_history_has_named_is_forgotten(
 
 
 async def test_what_was_never_listed_is_forgotten_a_month_after_its_newest_run(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """It may be somebody else's, or may have come and gone between two lists."""
     workspace.put_job_group(1, "Failed")
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     await clock.advance(29 * 86_400)
-    await list_all(scene)
-    assert is_known(scene)
+    await list_all(scenario)
+    assert is_known(scenario)
 
     await clock.advance(2 * 86_400)
-    await list_all(scene)
-    assert not is_known(scene)
+    await list_all(scenario)
+    assert not is_known(scenario)
 
 
 async def test_what_a_schedule_names_stays(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A schedule that the token may see can start it any time, though no list shows it."""
     flow = Pipeline(kind=PipelineKind.FLOW, id="11")
     schedule = ScheduleKnown(id="5", name="s", is_enabled=True, triggers=(), pipelines=(flow,))
-    scene.live_state.update_workspace(NAME, schedules=(schedule,))
+    scenario.live_state.update_workspace(NAME, schedules=(schedule,))
     workspace.put_job_group(1, "Failed")
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     await clock.advance(100_000)
-    await list_all(scene)
+    await list_all(scenario)
 
-    assert is_known(scene)
+    assert is_known(scenario)
 
 
 async def test_without_an_inventory_nothing_is_forgotten(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """What runs have named is all there is to know then."""
-    scene.live_state.update_workspace(NAME, capabilities=frozenset({"list_changes"}))
+    scenario.live_state.update_workspace(NAME, capabilities=frozenset({"list_changes"}))
     workspace.put_job_group(1, "Failed")
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     await clock.advance(100_000)
-    await list_all(scene)
+    await list_all(scenario)
 
-    assert is_known(scene)
+    assert is_known(scenario)
 
 
 async def test_a_list_that_fails_forgets_nothing_that_runs_have_named(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Only a complete list shows what is not there."""
     workspace.put_job_group(1, "Failed")
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     await clock.advance(100_000)
     workspace.faults["flows"] = OVERLOADED
     for _ in range(_TIMES):
         with pytest.raises(TryLaterError):
-            await scene.polls.pipeline_names.poll()
+            await scenario.polls.pipeline_names.poll()
 
-    assert is_known(scene)
+    assert is_known(scenario)

@@ -14,7 +14,7 @@ from monitor.model.live_state import Reachability
 from monitor.model.runs import RunKind
 from monitor.outputs.freshness import UNSEEN_FACTOR, knows_what_runs
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene, until
+from tests.polling.conftest import NAME, Scenario, until
 from tests.polling.test_polling_lying_lists import doubted
 from tests.polling.test_polling_unshared_pipelines import (
     KEPT,
@@ -30,47 +30,49 @@ STALE = timedelta(seconds=200)
 RUN = 101  # of the flow that is kept, which is the only one
 
 
-async def in_turn(scene: Scene, clock: ManualClock, *polls: str) -> None:
+async def in_turn(scenario: Scenario, clock: ManualClock, *polls: str) -> None:
     """Let five minutes pass, and run the polls, whether they fail or not."""
     await clock.advance(300)
     for poll in polls:
         with suppress(MonitorError):
-            await scene.poll(poll)
+            await scenario.poll(poll)
 
 
-def unwatched(scene: Scene) -> set[RunKind]:
-    view = scene.live_state.view
+def unwatched(scenario: Scenario) -> set[RunKind]:
+    view = scenario.live_state.view
     return {kind for kind in RunKind if view.why_unwatched(NAME, kind) is not None}
 
 
-def is_known(scene: Scene, clock: ManualClock, kind: RunKind = RunKind.JOB_GROUP) -> bool:
+def is_known(scenario: Scenario, clock: ManualClock, kind: RunKind = RunKind.JOB_GROUP) -> bool:
     """True where the retained state of the only pipeline says that it is known what runs."""
-    active = scene.live_state.active
-    confirmed = [active[key].confirmed_at for key in scene.context.active_keys(kind)]
-    scene.live_state.update_workspace(NAME, reachability=Reachability.DEGRADED)  # no poller judges
+    active = scenario.live_state.active
+    confirmed = [active[key].confirmed_at for key in scenario.context.active_keys(kind)]
+    scenario.live_state.update_workspace(
+        NAME, reachability=Reachability.DEGRADED
+    )  # no poller judges
     return knows_what_runs(
-        scene.live_state.workspaces[NAME],
+        scenario.live_state.workspaces[NAME],
         kind,
-        is_unread=scene.live_state.view.is_unread(NAME, kind),
+        is_unread=scenario.live_state.view.is_unread(NAME, kind),
         oldest_at=min(confirmed, default=None),
-        listed_at=scene.live_state.confirmed.get((NAME, kind)),
+        listed_at=scenario.live_state.confirmed.get((NAME, kind)),
         known_since=clock.now() - STALE,
         seen_since=clock.now() - UNSEEN_FACTOR * STALE,
     )
 
 
 async def begin_a_long_run(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, *, flow_run: int | None = None
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, *, flow_run: int | None = None
 ) -> None:
     """Begin a run whose last write is long past: no list of changes needs to show it."""
-    await begin(scene, workspace)
+    await begin(scenario, workspace)
     put(workspace, RUN, KEPT)
     if flow_run is not None:
         workspace.put_flow_run(flow_run, flow={"id": KEPT})
         workspace.put_job_group(RUN, flowRun={"id": flow_run})
-    await scene.poll("changes")
-    await in_turn(scene, clock, "changes", "reconciliation", "names")
-    assert is_known(scene, clock)
+    await scenario.poll("changes")
+    await in_turn(scenario, clock, "changes", "reconciliation", "names")
+    assert is_known(scenario, clock)
 
 
 def refuse_flow(workspace: TinyWorkspace) -> None:
@@ -81,222 +83,225 @@ def refuse_flow(workspace: TinyWorkspace) -> None:
 
 @pytest.mark.parametrize("refusal", [FORBIDDEN, NO_OBJECT])
 async def test_the_only_flow_hides_its_active_run(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, refusal: tuple[int, str]
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, refusal: tuple[int, str]
 ) -> None:
     """The list of changes still comes, empty; it confirms nothing, and the state is unknown."""
-    await begin_a_long_run(scene, workspace, clock)
+    await begin_a_long_run(scenario, workspace, clock)
     unshare(workspace, KEPT)
     workspace.faults[f"jobGroups/{RUN}.*"] = refusal
-    await in_turn(scene, clock, "changes", "reconciliation", "names")
+    await in_turn(scenario, clock, "changes", "reconciliation", "names")
     found_at = clock.now()
-    await in_turn(scene, clock, "changes", "reconciliation")
+    await in_turn(scenario, clock, "changes", "reconciliation")
 
-    assert doubted(scene) == ["flows"]
-    assert unwatched(scene) == OF_FLOWS
-    assert scene.live_state.confirmed[NAME, RunKind.JOB_GROUP] <= found_at
-    assert not is_known(scene, clock)
+    assert doubted(scenario) == ["flows"]
+    assert unwatched(scenario) == OF_FLOWS
+    assert scenario.live_state.confirmed[NAME, RunKind.JOB_GROUP] <= found_at
+    assert not is_known(scenario, clock)
 
 
 async def test_the_only_flow_hides_its_flow_run(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Neither kind of its runs is known any more, although both were active."""
-    await begin_a_long_run(scene, workspace, clock, flow_run=7)
+    await begin_a_long_run(scenario, workspace, clock, flow_run=7)
     unshare(workspace, KEPT)
     workspace.faults["flowRuns/7.*"] = FORBIDDEN
-    await in_turn(scene, clock, "changes", "reconciliation", "names")
-    await in_turn(scene, clock, "changes", "reconciliation")
+    await in_turn(scenario, clock, "changes", "reconciliation", "names")
+    await in_turn(scenario, clock, "changes", "reconciliation")
 
-    assert unwatched(scene) == OF_FLOWS
-    assert not any(is_known(scene, clock, kind) for kind in OF_FLOWS)
+    assert unwatched(scenario) == OF_FLOWS
+    assert not any(is_known(scenario, clock, kind) for kind in OF_FLOWS)
 
 
 async def test_the_only_flow_hides_all_runs_where_none_is_shown(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Whatever runs now stays unseen, and its state unknown, until the flow is shown again."""
-    await begin(scene, workspace)
+    await begin(scenario, workspace)
     unshare(workspace, KEPT)
     for _ in range(2):
-        await in_turn(scene, clock, "changes", "names")
-    assert doubted(scene) == ["flows"]
-    assert unwatched(scene) == OF_FLOWS
-    assert not is_known(scene, clock)
+        await in_turn(scenario, clock, "changes", "names")
+    assert doubted(scenario) == ["flows"]
+    assert unwatched(scenario) == OF_FLOWS
+    assert not is_known(scenario, clock)
     share_again(workspace)
-    await in_turn(scene, clock, "names", "changes")
+    await in_turn(scenario, clock, "names", "changes")
 
-    assert doubted(scene) == []
-    assert is_known(scene, clock)
+    assert doubted(scenario) == []
+    assert is_known(scenario, clock)
 
 
 async def test_the_only_flow_hides_all_runs_where_no_list_shows_runs(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Where runs are read by their ids only, reading none of them confirms nothing either."""
-    await begin(scene, workspace)
-    listing = scene.live_state.workspaces[NAME].capabilities
+    await begin(scenario, workspace)
+    listing = scenario.live_state.workspaces[NAME].capabilities
     without_list = listing - {Capability.LIST_CHANGES}
-    scene.live_state.update_workspace(NAME, capabilities=without_list)
-    await in_turn(scene, clock, "by_id")
-    confirmed_at = scene.live_state.confirmed[NAME, RunKind.JOB_GROUP]
+    scenario.live_state.update_workspace(NAME, capabilities=without_list)
+    await in_turn(scenario, clock, "by_id")
+    confirmed_at = scenario.live_state.confirmed[NAME, RunKind.JOB_GROUP]
     assert confirmed_at == clock.now()
     unshare(workspace, KEPT)
-    await in_turn(scene, clock, "names", "by_id")
+    await in_turn(scenario, clock, "names", "by_id")
 
-    assert scene.live_state.confirmed[NAME, RunKind.JOB_GROUP] == confirmed_at
-    assert not is_known(scene, clock)
+    assert scenario.live_state.confirmed[NAME, RunKind.JOB_GROUP] == confirmed_at
+    assert not is_known(scenario, clock)
 
 
 async def test_what_all_flows_did_while_they_were_hidden_is_reported_once_one_is_shown(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Also what ended before the list of flows was read: a list came empty before the doubt."""
-    await begin(scene, workspace)
-    await scene.poll("changes")
+    await begin(scenario, workspace)
+    await scenario.poll("changes")
     workspace.unlisted = {"flows": (KEPT,), "jobLibrary": workspace.EVERYTHING}
     workspace.faults |= {f"flows/{KEPT}": FORBIDDEN, "jobGroups/.*": FORBIDDEN}
     await clock.advance(1)
     put(workspace, RUN, KEPT, "Failed")
-    await in_turn(scene, clock, "changes", "reconciliation")
-    await in_turn(scene, clock, "changes", "names")
+    await in_turn(scenario, clock, "changes", "reconciliation")
+    await in_turn(scenario, clock, "changes", "names")
     put(workspace, RUN + 1, KEPT, "Failed")
-    await in_turn(scene, clock, "changes", "reconciliation")
+    await in_turn(scenario, clock, "changes", "reconciliation")
     share_again(workspace)
-    await in_turn(scene, clock, "names", "changes")
+    await in_turn(scenario, clock, "names", "changes")
 
-    assert {f"{RUN}:failed", f"{RUN + 1}:failed"} <= set(await scene.run_events())
+    assert {f"{RUN}:failed", f"{RUN + 1}:failed"} <= set(await scenario.run_events())
 
 
 async def test_a_list_from_before_the_flow_was_shown_again_is_not_believed(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """It was requested while its rows were hidden, and answers afterwards."""
-    await begin(scene, workspace)
+    await begin(scenario, workspace)
     unshare(workspace, KEPT)
-    await in_turn(scene, clock, "changes", "names")
-    before = scene.polls.changes.watermark.at
+    await in_turn(scenario, clock, "changes", "names")
+    before = scenario.polls.changes.watermark.at
     workspace.holds["jobLibrary"] = asyncio.Event()
     requests = workspace.count("jobLibrary")
-    late = asyncio.create_task(scene.polls.changes.poll(), name="a late list")
+    late = asyncio.create_task(scenario.polls.changes.poll(), name="a late list")
     await until(lambda: workspace.count("jobLibrary") > requests)
     await clock.advance(1)
     share_again(workspace)
-    await scene.poll("names")
-    assert doubted(scene) == []
+    await scenario.poll("names")
+    assert doubted(scenario) == []
     workspace.holds["jobLibrary"].set()
     with pytest.raises(DoubtedListError):
         await late
 
-    assert scene.polls.changes.watermark.at == before
+    assert scenario.polls.changes.watermark.at == before
 
 
 async def test_runs_are_hidden_over_a_restart(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """The next life believes no list of runs before it has read that of flows."""
-    await begin(scene, workspace)
-    await scene.poll("changes")
+    await begin(scenario, workspace)
+    await scenario.poll("changes")
     unshare(workspace, KEPT)
-    await in_turn(scene, clock, "changes", "names")
-    remembered, at = scene.live_state.workspaces[NAME].doubted, scene.polls.changes.watermark.at
-    await scene.restart()
-    scene.live_state.update_workspace(NAME, doubted=remembered)
+    await in_turn(scenario, clock, "changes", "names")
+    remembered, at = (
+        scenario.live_state.workspaces[NAME].doubted,
+        scenario.polls.changes.watermark.at,
+    )
+    await scenario.restart()
+    scenario.live_state.update_workspace(NAME, doubted=remembered)
     with pytest.raises(DoubtedListError):
-        await scene.poll("changes")
-    await in_turn(scene, clock, "names")
+        await scenario.poll("changes")
+    await in_turn(scenario, clock, "names")
     with pytest.raises(DoubtedListError):
-        await scene.poll("changes")
-    assert (unwatched(scene), scene.polls.changes.watermark.at) == (OF_FLOWS, at)
+        await scenario.poll("changes")
+    assert (unwatched(scenario), scenario.polls.changes.watermark.at) == (OF_FLOWS, at)
 
-    await scene.restart()
-    scene.live_state.update_workspace(NAME, doubted=remembered)
+    await scenario.restart()
+    scenario.live_state.update_workspace(NAME, doubted=remembered)
     share_again(workspace)
-    await in_turn(scene, clock, "names", "changes")
-    assert (unwatched(scene), is_known(scene, clock)) == (set(), True)
+    await in_turn(scenario, clock, "names", "changes")
+    assert (unwatched(scenario), is_known(scenario, clock)) == (set(), True)
 
 
 @pytest.mark.parametrize("status", ["InProgress", "Complete"])
 async def test_a_run_that_is_shown_hides_none_with_the_only_flow(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, status: str
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, status: str
 ) -> None:
     """A right to the flow may be withdrawn without that to its runs, active or ended since."""
-    await begin(scene, workspace)
+    await begin(scenario, workspace)
     put(workspace, RUN, KEPT)
-    await scene.poll("changes")
+    await scenario.poll("changes")
     refuse_flow(workspace)
-    await in_turn(scene, clock, "changes", "names")
+    await in_turn(scenario, clock, "changes", "names")
     put(workspace, RUN, KEPT, status)
-    await in_turn(scene, clock, "changes", "names")
+    await in_turn(scenario, clock, "changes", "names")
 
-    assert doubted(scene) == ["flows"]
-    assert unwatched(scene) == set()
-    assert is_known(scene, clock)
+    assert doubted(scenario) == ["flows"]
+    assert unwatched(scenario) == set()
+    assert is_known(scenario, clock)
 
 
 async def test_an_active_run_that_answers_by_its_id_hides_none(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """No list needs to show it: it is asked before its kind is taken for hidden, and each time."""
-    await begin_a_long_run(scene, workspace, clock)
+    await begin_a_long_run(scenario, workspace, clock)
     refuse_flow(workspace)
-    await in_turn(scene, clock, "changes", "names")
-    assert (doubted(scene), unwatched(scene)) == (["flows"], set())
-    await scene.poll("changes")
-    assert scene.live_state.confirmed[NAME, RunKind.JOB_GROUP] == clock.now()
+    await in_turn(scenario, clock, "changes", "names")
+    assert (doubted(scenario), unwatched(scenario)) == (["flows"], set())
+    await scenario.poll("changes")
+    assert scenario.live_state.confirmed[NAME, RunKind.JOB_GROUP] == clock.now()
 
     unshare(workspace, KEPT)
-    await in_turn(scene, clock, "changes", "names")
-    assert unwatched(scene) == OF_FLOWS
+    await in_turn(scenario, clock, "changes", "names")
+    assert unwatched(scenario) == OF_FLOWS
 
 
 async def test_a_run_that_a_list_shows_ends_the_doubt_of_its_kind_at_once(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """The list of flows need not be read again: runs are seen."""
-    await begin(scene, workspace)
+    await begin(scenario, workspace)
     refuse_flow(workspace)
-    await in_turn(scene, clock, "changes", "names")
-    assert unwatched(scene) == OF_FLOWS
+    await in_turn(scenario, clock, "changes", "names")
+    assert unwatched(scenario) == OF_FLOWS
     await clock.advance(1)
     put(workspace, RUN, KEPT)
     for _ in range(2):  # what is shown for the first time was not known
         await clock.advance(30)
         with suppress(MonitorError):
-            await scene.poll("changes")
+            await scenario.poll("changes")
 
-    assert (doubted(scene), unwatched(scene)) == (["flows"], set())
-    assert scene.live_state.confirmed[NAME, RunKind.JOB_GROUP] == clock.now()
+    assert (doubted(scenario), unwatched(scenario)) == (["flows"], set())
+    assert scenario.live_state.confirmed[NAME, RunKind.JOB_GROUP] == clock.now()
 
 
 async def test_a_run_that_cannot_be_read_now_changes_nothing(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """An overloaded server neither hides runs nor shows them."""
-    await begin_a_long_run(scene, workspace, clock)
+    await begin_a_long_run(scenario, workspace, clock)
     unshare(workspace, KEPT)
     workspace.faults[f"jobGroups/{RUN}.*"] = OVERLOADED
-    await in_turn(scene, clock, "names")
-    assert (doubted(scene), unwatched(scene)) == (["flows"], set())
+    await in_turn(scenario, clock, "names")
+    assert (doubted(scenario), unwatched(scenario)) == (["flows"], set())
 
     workspace.faults[f"jobGroups/{RUN}.*"] = FORBIDDEN
-    await in_turn(scene, clock, "names")
-    assert unwatched(scene) == OF_FLOWS
+    await in_turn(scenario, clock, "names")
+    assert unwatched(scenario) == OF_FLOWS
     workspace.faults[f"jobGroups/{RUN}.*"] = OVERLOADED
-    await in_turn(scene, clock, "names")
-    assert unwatched(scene) == OF_FLOWS
+    await in_turn(scenario, clock, "names")
+    assert unwatched(scenario) == OF_FLOWS
 
 
 @pytest.mark.parametrize("is_active", [False, True])
 async def test_the_only_plan_hides_all_plan_runs_where_none_is_shown(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, *, is_active: bool
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, *, is_active: bool
 ) -> None:
     """Runs of flows are seen as ever."""
     workspace.tables["plans"][50] = {"id": 50, "name": "plan 50"}
-    await begin(scene, workspace)
+    await begin(scenario, workspace)
     if is_active:
         workspace.put_plan_run(RUN)
-    await scene.poll("plan_runs")
-    await in_turn(scene, clock, "changes", "plan_runs", "reconciliation", "names")
+    await scenario.poll("plan_runs")
+    await in_turn(scenario, clock, "changes", "plan_runs", "reconciliation", "names")
     workspace.unlisted |= {"plans": (50,), "planSnapshotRuns": (RUN,)}
     workspace.faults |= {
         "plans/50": FORBIDDEN,
@@ -304,9 +309,9 @@ async def test_the_only_plan_hides_all_plan_runs_where_none_is_shown(
         f"planSnapshotRuns/{RUN}.*": FORBIDDEN,
     }
     for _ in range(2):
-        await in_turn(scene, clock, "changes", "plan_runs", "reconciliation", "names")
+        await in_turn(scenario, clock, "changes", "plan_runs", "reconciliation", "names")
 
-    assert doubted(scene) == ["plans"]
-    assert unwatched(scene) == {RunKind.PLAN_RUN}
-    assert not is_known(scene, clock, RunKind.PLAN_RUN)
-    assert is_known(scene, clock)
+    assert doubted(scenario) == ["plans"]
+    assert unwatched(scenario) == {RunKind.PLAN_RUN}
+    assert not is_known(scenario, clock, RunKind.PLAN_RUN)
+    assert is_known(scenario, clock)

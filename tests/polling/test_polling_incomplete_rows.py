@@ -9,99 +9,101 @@ import pytest
 from monitor.model.errors import TryLaterError
 from monitor.model.runs import PipelineKind, RunKind
 from tests.clocks import ManualClock
-from tests.polling.conftest import Scene
+from tests.polling.conftest import Scenario
 from tests.polling.tiny_workspace import FORBIDDEN, OVERLOADED, TinyWorkspace
 
 INCOMPLETE = ("wrangledDataset", "flowRun", "ranfor", "ranfrom")
 
 
-async def pipeline_of(scene: Scene, run_id: int) -> str | None:
-    state = await scene.state(run_id)
+async def pipeline_of(scenario: Scenario, run_id: int) -> str | None:
+    state = await scenario.state(run_id)
     assert state is not None
     return state.pipeline.id if state.pipeline is not None else None
 
 
 async def test_an_incomplete_row_is_read_once(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Flow, flow run and recipe come from one read, however often the row changes."""
     workspace.hidden = INCOMPLETE
     for status in ("Created", "InProgress", "Complete"):
         workspace.put_job_group(1, status, flowRun={"id": 71})
-        await scene.polls.changes.poll()
-        await scene.polls.changes.poll()
+        await scenario.polls.changes.poll()
+        await scenario.polls.changes.poll()
         await clock.advance(5)
 
     assert workspace.count("jobGroups/1") == 1
-    assert await pipeline_of(scene, 1) == "11"
-    assert await scene.run_events(RunKind.FLOW_RUN) == ["71:queued", "71:started"]
+    assert await pipeline_of(scenario, 1) == "11"
+    assert await scenario.run_events(RunKind.FLOW_RUN) == ["71:queued", "71:started"]
 
 
-async def test_the_recipe_shows_the_flow(scene: Scene, workspace: TinyWorkspace) -> None:
+async def test_the_recipe_shows_the_flow(scenario: Scenario, workspace: TinyWorkspace) -> None:
     """Once a recipe's flow is known, rows that name the recipe alone need no read."""
     workspace.put_job_group(1, "Complete")
-    await scene.polls.changes.poll()
-    await scene.restart()
+    await scenario.polls.changes.poll()
+    await scenario.restart()
     workspace.put_job_group(2, "Complete", wrangledDataset={"id": 45})
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
 
-    assert await pipeline_of(scene, 2) == "11"
+    assert await pipeline_of(scenario, 2) == "11"
     assert workspace.count("jobGroups/.") == 0
-    assert scene.live_state.names.name_of(("marketing", PipelineKind.FLOW, "11")) == "Sales"
+    assert scenario.live_state.names.name_of(("marketing", PipelineKind.FLOW, "11")) == "Sales"
 
 
-async def test_a_sample_is_found_out_by_its_read(scene: Scene, workspace: TinyWorkspace) -> None:
+async def test_a_sample_is_found_out_by_its_read(
+    scenario: Scenario, workspace: TinyWorkspace
+) -> None:
     """A row without the reason of its run is completed before anything of it is published."""
     workspace.hidden = INCOMPLETE
     for status in ("InProgress", "Complete"):
         workspace.put_job_group(1, status, ranfor="sampling")
-        await scene.polls.changes.poll()
+        await scenario.polls.changes.poll()
 
-    assert await scene.run_events() == []
+    assert await scenario.run_events() == []
     assert workspace.count("jobGroups/1") == 1
 
 
 async def test_a_run_waits_for_its_flow_while_that_may_be_read(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """The watermark waits for the read, other runs do not, and after some attempts nobody."""
-    await scene.polls.changes.poll()
-    stood_at = scene.polls.changes.watermark.at
+    await scenario.polls.changes.poll()
+    stood_at = scenario.polls.changes.watermark.at
     await clock.advance(60)
     workspace.faults["jobGroups/1"] = OVERLOADED
     workspace.hidden = ("wrangledDataset",)
     workspace.put_job_group(1, "InProgress")
     workspace.put_job_group(2, "InProgress")
-    for _ in range(scene.settings.attempts - 1):
+    for _ in range(scenario.settings.attempts - 1):
         with pytest.raises(TryLaterError):
-            await scene.polls.changes.poll()
-        assert {event.split(":")[0] for event in await scene.run_events()} == {"2"}
-        assert scene.polls.changes.watermark.at == stood_at
+            await scenario.polls.changes.poll()
+        assert {event.split(":")[0] for event in await scenario.run_events()} == {"2"}
+        assert scenario.polls.changes.watermark.at == stood_at
 
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
 
-    assert "1:started" in await scene.run_events()
+    assert "1:started" in await scenario.run_events()
     workspace.faults.clear()
-    await scene.polls.changes.poll()
-    assert await pipeline_of(scene, 1) == "11"
+    await scenario.polls.changes.poll()
+    assert await pipeline_of(scenario, 1) == "11"
 
 
 async def test_a_refused_read_leaves_the_row_as_it_is(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A job group that answers 403 delays nothing and is not requested again."""
     workspace.faults["jobGroups/1"] = FORBIDDEN
     for status in ("InProgress", "Complete"):
         workspace.put_job_group(1, status, wrangledDataset={"id": 46})
-        await scene.polls.changes.poll()
+        await scenario.polls.changes.poll()
 
-    assert "1:succeeded" in await scene.run_events()
-    assert await pipeline_of(scene, 1) is None
+    assert "1:succeeded" in await scenario.run_events()
+    assert await pipeline_of(scenario, 1) is None
     assert workspace.count("jobGroups/1") == 1
 
 
 async def test_old_rows_cost_one_read_for_each_recipe(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """The initial poll of a day of incomplete rows reads one job group for each recipe."""
     for number in range(1, 61):
@@ -115,7 +117,7 @@ async def test_old_rows_cost_one_read_for_each_recipe(
 
 
 async def test_a_row_that_two_lists_show_is_read_once(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Changes and reconciliation that show the same incomplete rows at once share the reads."""
     workspace.hidden = INCOMPLETE
@@ -123,8 +125,8 @@ async def test_a_row_that_two_lists_show_is_read_once(
         workspace.put_job_group(number, "InProgress")
     async with asyncio.TaskGroup() as group:
         for name in ("changes", "reconciliation", "relist"):
-            group.create_task(scene.poll(name), name=name)
+            group.create_task(scenario.poll(name), name=name)
 
     assert workspace.count("jobGroups/.") == 6
-    events = await scene.run_events()
+    events = await scenario.run_events()
     assert len(events) == len(set(events)) == 12

@@ -14,20 +14,20 @@ from monitor.model.runs import RunKind, Status, Trigger
 from monitor.polling.flow_runs.tracked_flow_runs import Urgency
 from monitor.workspace.priority import Priority
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene
+from tests.polling.conftest import NAME, Scenario
 from tests.polling.tiny_workspace import OVERLOADED, TinyWorkspace, stamp
 
 
-async def poll_all(scene: Scene) -> None:
-    await scene.polls.changes.poll()
-    await scene.polls.plan_runs.poll()
-    await scene.poll("reconciliation")
+async def poll_all(scenario: Scenario) -> None:
+    await scenario.polls.changes.poll()
+    await scenario.polls.plan_runs.poll()
+    await scenario.poll("reconciliation")
     for _ in range(3):
-        await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
+        await scenario.polls.flow_runs.poll(scenario.polls.job_groups.handle)
 
 
 async def test_old_runs_seed_state_and_emit_nothing(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Every kind of run that ended in the last day is remembered without an event."""
     workspace.put_flow_run(71, "Complete")
@@ -53,7 +53,7 @@ async def test_old_runs_seed_state_and_emit_nothing(
 
 
 async def test_a_restart_emits_no_old_run(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """An old job group shown again after a restart does not start its flow run again."""
     workspace.put_flow_run(71, "Complete")
@@ -68,7 +68,7 @@ async def test_a_restart_emits_no_old_run(
 
 
 async def test_no_end_waits_behind_old_flow_runs(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Old flow runs have a poll of their own: the end of a new one is read without any of them."""
     for number in range(71, 91):
@@ -92,7 +92,7 @@ async def test_no_end_waits_behind_old_flow_runs(
 
 
 async def test_what_runs_at_the_initial_poll_is_followed(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A run that began long ago and still runs is published, and so is its end."""
     workspace.put_job_group(1, "InProgress")
@@ -108,7 +108,7 @@ async def test_what_runs_at_the_initial_poll_is_followed(
 
 
 async def test_an_end_that_only_job_records_can_date(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """The records of an old run edited after the start decide, also over a restart."""
     ended = stamp(workspace.now())
@@ -137,7 +137,7 @@ async def test_an_end_that_only_job_records_can_date(
 
 
 async def test_following_begins_once(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A restart keeps since when runs are published, and what ended meanwhile is published."""
     await unbegun.begin()
@@ -154,7 +154,7 @@ async def test_following_begins_once(
 
 
 async def test_the_old_flow_runs_that_wait_are_bounded(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A day of very much history is not kept in memory while it waits to be read."""
     for number in range(1, 1_201):
@@ -167,7 +167,7 @@ async def test_the_old_flow_runs_that_wait_are_bounded(
 
 
 async def test_the_newest_runs_are_known_first(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A first list that breaks off has shown its newest rows; the watermark waits for the rest."""
     for number in range(1, 61):
@@ -204,7 +204,7 @@ async def test_the_newest_runs_are_known_first(
 
 
 async def test_the_newest_flow_run_of_each_flow_comes_first(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Old flow runs: the newest of every flow, then the newest of all; also after a restart."""
     for number in range(1, 41):
@@ -242,7 +242,7 @@ async def test_the_newest_flow_run_of_each_flow_comes_first(
 
 
 async def test_an_old_flow_run_takes_one_read(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Its job groups show the rest; one that has just ended may lack some, which its list shows."""
     for run_id in (71, 72):
@@ -266,7 +266,7 @@ async def test_an_old_flow_run_takes_one_read(
 
 
 async def test_old_flow_runs_of_which_the_list_shows_all_take_no_read(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """The newest three of a flow are read, and those that failed; read later is the rest."""
     for number in range(1, 31):
@@ -301,7 +301,7 @@ async def test_old_flow_runs_of_which_the_list_shows_all_take_no_read(
 
 
 async def test_more_old_flow_runs_than_are_kept_have_their_turn_afterwards(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """History goes on until nothing is left out."""
     for number in range(1, 1_201):
@@ -324,7 +324,7 @@ async def test_more_old_flow_runs_than_are_kept_have_their_turn_afterwards(
 
 
 async def test_history_is_not_over_while_a_list_is_refused(
-    unbegun: Scene, workspace: TinyWorkspace
+    unbegun: Scenario, workspace: TinyWorkspace
 ) -> None:
     """What is refused for now is not read, so that history goes on when it is given back."""
     workspace.put_job_group(1, "Complete")
@@ -342,7 +342,7 @@ async def test_history_is_not_over_while_a_list_is_refused(
     assert _history(unbegun).is_over
 
 
-def _history(scene: Scene) -> HistoryRead:
-    history = scene.live_state.workspaces[NAME].history
+def _history(scenario: Scenario) -> HistoryRead:
+    history = scenario.live_state.workspaces[NAME].history
     assert history is not None
     return history

@@ -6,7 +6,7 @@ from monitor.model.runs import RunKind
 from monitor.polling.settings import PollSettings
 from tests.app.eventually import pause
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene, asleep
+from tests.polling.conftest import NAME, Scenario, asleep
 from tests.polling.test_polling_poller import running
 from tests.polling.tiny_workspace import TinyWorkspace
 
@@ -29,7 +29,7 @@ async def lists_in(workspace: TinyWorkspace, clock: ManualClock, *, seconds: int
 
 
 async def test_plan_runs_are_listed_often_only_while_one_runs(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """While other runs are active their list is read as when nothing runs at all."""
     unbegun.settings = SETTINGS
@@ -50,7 +50,7 @@ async def test_plan_runs_are_listed_often_only_while_one_runs(
 
 
 async def test_a_part_of_an_unknown_plan_run_shows_its_start_at_once(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """The plan run is known a second after its first part, however long the interval is."""
     unbegun.settings = SETTINGS
@@ -73,7 +73,7 @@ async def test_a_part_of_an_unknown_plan_run_shows_its_start_at_once(
 
 
 async def test_lists_that_were_never_read_come_before_all_else(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Flows and schedules are known within seconds, however many ends wait for the budget."""
     for run_id in range(100, 160):

@@ -19,7 +19,7 @@ from monitor.polling.inventory.usage import Usage
 from monitor.polling.poll_loop.poll import Poll
 from monitor.polling.settings import InventorySettings, PollSettings
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene, until
+from tests.polling.conftest import NAME, Scenario, until
 from tests.polling.tiny_workspace import FORBIDDEN, NO_ROUTE, OVERLOADED, Row, TinyWorkspace
 
 COUNTS = {
@@ -39,15 +39,15 @@ COUNTS = {
 
 
 @pytest.fixture
-async def reading(scene: Scene, workspace: TinyWorkspace) -> Scene:
-    """A scene in which everything besides runs is read."""
-    await scene.close()
-    scene.inventory = InventorySettings(connections=True)
-    await scene.open()
-    await scene.begin()
+async def reading(scenario: Scenario, workspace: TinyWorkspace) -> Scenario:
+    """A scenario in which everything besides runs is read."""
+    await scenario.close()
+    scenario.inventory = InventorySettings(connections=True)
+    await scenario.open()
+    await scenario.begin()
     for path, count in COUNTS.items():
         workspace.documents[f"{path}/count"] = {"count": count}
-    return scene
+    return scenario
 
 
 def values_of(figures: Figures | None) -> dict[str, float]:
@@ -65,7 +65,7 @@ def connect(workspace: TinyWorkspace, **results: str) -> None:
         workspace.documents[f"connections/{connection_name[1:]}/status"] = {"result": result}
 
 
-async def test_every_type_is_counted_once(reading: Scene, workspace: TinyWorkspace) -> None:
+async def test_every_type_is_counted_once(reading: Scenario, workspace: TinyWorkspace) -> None:
     """A count is a number, or the whole or the sum of its parts; everybody's objects count."""
     queries: dict[str, dict[str, str]] = {}
     workspace.before_answer = lambda path, query: queries.update({path: dict(query)})
@@ -91,7 +91,7 @@ async def test_every_type_is_counted_once(reading: Scene, workspace: TinyWorkspa
 
 
 async def test_one_count_that_fails_costs_no_other(
-    reading: Scene, workspace: TinyWorkspace
+    reading: Scenario, workspace: TinyWorkspace
 ) -> None:
     """What is refused is absent and not requested again; a passing failure fails the poll."""
     workspace.faults = {"plans/count": FORBIDDEN, "flows/count": OVERLOADED}
@@ -107,7 +107,7 @@ async def test_one_count_that_fails_costs_no_other(
 
 
 async def test_a_connection_that_goes_down_is_published_once(
-    reading: Scene, workspace: TinyWorkspace
+    reading: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Up and down are known of each; only a change of one that was known makes an event."""
     connections = Connections(reading.context, at_once=10)
@@ -127,7 +127,7 @@ async def test_a_connection_that_goes_down_is_published_once(
 
 
 async def test_a_connection_without_a_result_is_left_out(
-    reading: Scene, workspace: TinyWorkspace
+    reading: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Forbidden, deleted meanwhile or failing for now: not shown, and no change when it is back.
 
@@ -159,7 +159,7 @@ async def test_a_connection_without_a_result_is_left_out(
 
 
 async def test_very_many_connections_cost_a_bounded_number_of_requests(
-    reading: Scene, workspace: TinyWorkspace
+    reading: Scenario, workspace: TinyWorkspace
 ) -> None:
     """The lowest ids, as numbers, are read; the others are left out, not reported as gone."""
     connect(workspace, c9="SUCCESS", c10="SUCCESS", c100="SUCCESS")
@@ -171,7 +171,7 @@ async def test_very_many_connections_cost_a_bounded_number_of_requests(
     assert workspace.count("connections/.*/status") == 2
 
 
-async def test_tokens_that_expire_are_known(reading: Scene, workspace: TinyWorkspace) -> None:
+async def test_tokens_that_expire_are_known(reading: Scenario, workspace: TinyWorkspace) -> None:
     """One that never expires has no time, so it has no figure."""
     workspace.documents["apiAccessTokens"] = {
         "data": [
@@ -194,7 +194,7 @@ async def test_tokens_that_expire_are_known(reading: Scene, workspace: TinyWorks
     ],
 )
 async def test_usage_of_this_month_is_known_as_served(
-    reading: Scene, workspace: TinyWorkspace, body: Row
+    reading: Scenario, workspace: TinyWorkspace, body: Row
 ) -> None:
     """Numbers of the answer, or sums over its rows; an id is no measure."""
     path = "usages/jobMetrics/compute/from/2026-11-01/to/2026-11-21"
@@ -207,7 +207,7 @@ async def test_usage_of_this_month_is_known_as_served(
 
 
 async def test_a_schedule_that_is_disabled_is_published_with_its_reason(
-    reading: Scene, workspace: TinyWorkspace
+    reading: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A new schedule is no change; switching one off and on is one each."""
     row: Row = {"id": 5, "name": "nightly", "enabled": True, "status": ""}
@@ -228,30 +228,30 @@ async def test_a_schedule_that_is_disabled_is_published_with_its_reason(
     ]
 
 
-def inventory_polls(scene: Scene) -> dict[str, Poll]:
+def inventory_polls(scenario: Scenario) -> dict[str, Poll]:
     names = ("objects", "connections", "tokens", "configuration", "usage", "profiles")
-    return {name: scene.declared[name] for name in names}
+    return {name: scenario.declared[name] for name in names}
 
 
 @pytest.mark.parametrize("switch", ["objects", "connections", "tokens", "usage", "profiles"])
-async def test_each_is_switched_off_by_itself(scene: Scene, switch: str) -> None:
+async def test_each_is_switched_off_by_itself(scenario: Scenario, switch: str) -> None:
     """A switch turns off one poll and leaves the others."""
-    await scene.close()
-    scene.inventory = InventorySettings(**{"connections": True, switch: False})
-    await scene.open()
-    names = {name for name, poll in inventory_polls(scene).items() if poll.is_on}
+    await scenario.close()
+    scenario.inventory = InventorySettings(**{"connections": True, switch: False})
+    await scenario.open()
+    names = {name for name, poll in inventory_polls(scenario).items() if poll.is_on}
     every = {"objects", "connections", "tokens", "configuration", "usage", "profiles"}
 
     assert names == every - {switch}
 
 
-async def test_connections_are_opened_only_when_switched_on(scene: Scene) -> None:
+async def test_connections_are_opened_only_when_switched_on(scenario: Scenario) -> None:
     """Testing a connection may wake its target, so it is off by default."""
-    await scene.close()
-    scene.inventory = InventorySettings()
-    await scene.open()
+    await scenario.close()
+    scenario.inventory = InventorySettings()
+    await scenario.open()
 
-    polls = {name: poll.is_on for name, poll in inventory_polls(scene).items()}
+    polls = {name: poll.is_on for name, poll in inventory_polls(scenario).items()}
     assert polls.pop("connections") is False
     assert all(polls.values())
 
@@ -266,7 +266,7 @@ async def test_connections_are_opened_only_when_switched_on(scene: Scene) -> Non
     ],
 )
 async def test_only_what_the_edition_serves_is_read(
-    unbegun: Scene, edition: Edition, names: set[str]
+    unbegun: Scenario, edition: Edition, names: set[str]
 ) -> None:
     """Each edition has its own of them; nothing else is ever sent."""
     await unbegun.close()
@@ -286,39 +286,39 @@ async def test_a_running_poller_reads_slowly_and_forgets_what_is_lost(
     clock: ManualClock, workspace: TinyWorkspace, tmp_path: Path, settings: PollSettings
 ) -> None:
     """Each is read once an interval; what the workspace no longer serves is not shown."""
-    scene = Scene(
+    scenario = Scenario(
         clock=clock,
         folder=tmp_path,
         url=workspace.url,
         settings=settings,
         inventory=InventorySettings(interval_seconds=900),
     )
-    await scene.open()
+    await scenario.open()
     for path, count in COUNTS.items():
         workspace.documents[f"{path}/count"] = {"count": count}
-    running = asyncio.create_task(scene.poller().run())
+    running = asyncio.create_task(scenario.poller().run())
     try:
-        await until(lambda: scene.live_state.workspaces[NAME].inventory.objects is not None)
+        await until(lambda: scenario.live_state.workspaces[NAME].inventory.objects is not None)
         first = workspace.count("flows/count")
         workspace.faults["outputObjects/count"] = NO_ROUTE
         for _ in range(100):
             await clock.advance(20)
         second = workspace.count("flows/count")
-        await until(lambda: not scene.context.can(Capability.COUNT_OBJECTS))
+        await until(lambda: not scenario.context.can(Capability.COUNT_OBJECTS))
         for _ in range(100):
             await clock.advance(10)
-        await until(lambda: scene.live_state.workspaces[NAME].inventory.objects is None)
+        await until(lambda: scenario.live_state.workspaces[NAME].inventory.objects is None)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        await scene.close()
+        await scenario.close()
 
     assert first == 1
     assert 2 <= second <= 4
 
 
 async def test_what_was_switched_off_is_not_shown_any_more(
-    reading: Scene, workspace: TinyWorkspace
+    reading: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A reload that turns a poll off drops what it had read."""
     await Objects(reading.context).poll()
@@ -338,7 +338,7 @@ async def test_runs_are_read_before_all_this(
     clock: ManualClock, workspace: TinyWorkspace, tmp_path: Path, settings: PollSettings
 ) -> None:
     """With twelve requests a minute the counts wait, the list of changes does not."""
-    scene = Scene(
+    scenario = Scenario(
         clock=clock,
         folder=tmp_path,
         url=workspace.url,
@@ -346,16 +346,16 @@ async def test_runs_are_read_before_all_this(
         requests_per_minute=12,
         inventory=InventorySettings(),
     )
-    await scene.open()
+    await scenario.open()
     for path, count in COUNTS.items():
         workspace.documents[f"{path}/count"] = {"count": count}
-    await scene.begin()
+    await scenario.begin()
     await clock.advance(60)
-    counting = asyncio.create_task(Objects(scene.context).poll())
+    counting = asyncio.create_task(Objects(scenario.context).poll())
     try:
         await until(lambda: workspace.count(".*/count") == 1)
         began = clock.monotonic()
-        await scene.polls.changes.poll()
+        await scenario.polls.changes.poll()
         assert clock.monotonic() == began
         assert workspace.count(".*/count") == 1
         while not counting.done():
@@ -364,7 +364,7 @@ async def test_runs_are_read_before_all_this(
         await counting
     finally:
         counting.cancel()
-        await scene.close()
+        await scenario.close()
 
     assert workspace.count(".*/count") == 11
     assert clock.monotonic() - began >= 10 * 60 / 12

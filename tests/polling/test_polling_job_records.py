@@ -14,7 +14,7 @@ from monitor.polling.settings import PollSettings
 from monitor.workspace.priority import Priority
 from tests.app.eventually import pause
 from tests.clocks import ManualClock
-from tests.polling.conftest import Scene, until
+from tests.polling.conftest import Scenario, until
 from tests.polling.job_record_readers import readers
 from tests.polling.tiny_workspace import FORBIDDEN, OVERLOADED, TinyWorkspace
 
@@ -34,15 +34,15 @@ def put_ended(workspace: TinyWorkspace, ids: Iterable[int], status: str = "Compl
         workspace.put_job_group(number, status)
 
 
-async def read_all(scene: Scene) -> None:
+async def read_all(scenario: Scenario) -> None:
     """Poll, and let the readers work until all records are read."""
-    async with readers(scene):
-        await scene.polls.changes.poll()
-        await until(lambda: scene.polls.details.waiting == 0)
+    async with readers(scenario):
+        await scenario.polls.changes.poll()
+        await until(lambda: scenario.polls.details.waiting == 0)
 
 
-async def jobs_of(scene: Scene, run_id: int) -> tuple[str, ...]:
-    state = await scene.state(run_id)
+async def jobs_of(scenario: Scenario, run_id: int) -> tuple[str, ...]:
+    state = await scenario.state(run_id)
     assert state is not None
     assert state.detailed
     assert state.jobs is not None
@@ -50,43 +50,45 @@ async def jobs_of(scene: Scene, run_id: int) -> tuple[str, ...]:
 
 
 async def test_records_of_many_ends_are_read_by_few_requests(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """200 ends cost one page and one read by id, which proves that the page tells the truth."""
     put_ended(workspace, range(1, 201))
-    await read_all(scene)
+    await read_all(scenario)
 
     assert (workspace.count(_LIST), workspace.count(_BY_ID)) == (1, 1)
     for number in (1, 100, 200):
-        assert await jobs_of(scene, number) == (f"{number}000", f"{number}001")
-    events = await scene.run_events()
+        assert await jobs_of(scenario, number) == (f"{number}000", f"{number}001")
+    events = await scenario.run_events()
     assert len(events) == len(set(events)) == 4 * 200
 
 
-async def test_few_ends_are_read_by_their_ids(scene: Scene, workspace: TinyWorkspace) -> None:
+async def test_few_ends_are_read_by_their_ids(scenario: Scenario, workspace: TinyWorkspace) -> None:
     """A page that must be looked for does not pay for three of them."""
     put_ended(workspace, range(1, 4))
-    await read_all(scene)
+    await read_all(scenario)
 
     assert (workspace.count(_LIST), workspace.count(_BY_ID)) == (0, 3)
 
 
-async def test_what_a_page_omits_is_read_alone(scene: Scene, workspace: TinyWorkspace) -> None:
+async def test_what_a_page_omits_is_read_alone(
+    scenario: Scenario, workspace: TinyWorkspace
+) -> None:
     """A list that lacks some, or shows some without records, proves nothing about those."""
     put_ended(workspace, range(1, 21))
     workspace.unlisted["jobGroups"] = (4, 20)
     workspace.put_job_group(21, "Complete")
-    await read_all(scene)
+    await read_all(scenario)
 
-    assert await jobs_of(scene, 4) == ("4000", "4001")
-    assert await jobs_of(scene, 20) == ("20000", "20001")
-    assert await jobs_of(scene, 21) == ()
+    assert await jobs_of(scenario, 4) == ("4000", "4001")
+    assert await jobs_of(scenario, 20) == ("20000", "20001")
+    assert await jobs_of(scenario, 21) == ()
     assert workspace.count(_BY_ID) <= 4
 
 
 @pytest.mark.parametrize("how", ["plain", "forbidden", "unsorted", "short"])
 async def test_a_list_that_does_not_serve_is_not_asked_again_for_an_hour(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, how: str
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, how: str
 ) -> None:
     """Records are then read by id, as they are where no list embeds them."""
 
@@ -105,27 +107,27 @@ async def test_a_list_that_does_not_serve_is_not_asked_again_for_an_hour(
     disturb()
     for batch in range(6):
         put_ended(workspace, range(10 * batch + 1, 10 * batch + 11))
-        await read_all(scene)
+        await read_all(scenario)
         await clock.advance(60)
     asked = workspace.count(_LIST)
     assert asked <= 3
-    assert await jobs_of(scene, 55) == ("55000", "55001")
+    assert await jobs_of(scenario, 55) == ("55000", "55001")
 
     workspace.embeds_jobs, workspace.documents = True, {}
     workspace.faults.clear()
-    scene.client.requester.forget_unavailable()
+    scenario.client.requester.forget_unavailable()
     await clock.advance(3_600)
     put_ended(workspace, range(61, 71))
-    await read_all(scene)
+    await read_all(scenario)
     assert workspace.count(_LIST) > asked
 
 
 async def test_an_edition_without_the_list_reads_by_id(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """LE has no list of job groups, and none is asked for."""
-    scene.client.requester.edition = Edition.LE
-    records = await scene.polls.details.records.read(
+    scenario.client.requester.edition = Edition.LE
+    records = await scenario.polls.details.records.read(
         [str(number) for number in range(10)], priority=Priority.DETAILS, most_requests=3
     )
 
@@ -134,14 +136,14 @@ async def test_an_edition_without_the_list_reads_by_id(
 
 
 async def test_ids_that_lie_far_apart_are_found_in_a_few_pages(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Others own most ids, samples stand between ours, and some are deleted meanwhile."""
     everything = range(1_000_000, 1_000_000 + 37 * 3_000, 37)
     for number in everything:
         workspace.put_job_group(number, "InProgress", ranfor="sampling")
         workspace.put_job(number, "InProgress")
-    records, wanted = scene.polls.details.records, everything[1_000:1_400:3]
+    records, wanted = scenario.polls.details.records, everything[1_000:1_400:3]
 
     async def found() -> int:
         return len(
@@ -160,125 +162,125 @@ async def test_ids_that_lie_far_apart_are_found_in_a_few_pages(
 
 
 async def test_an_overloaded_list_is_asked_again_soon(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """What cannot be read now is neither given up nor read one by one."""
     put_ended(workspace, range(1, 41))
     workspace.faults[_LIST] = OVERLOADED
-    async with readers(scene):
-        await scene.polls.changes.poll()
+    async with readers(scenario):
+        await scenario.polls.changes.poll()
         await until(lambda: workspace.count(_LIST) == 1)
         workspace.faults.clear()
         for _ in range(20):
             await clock.advance(1)
-        await until(lambda: scene.polls.details.waiting == 0)
+        await until(lambda: scenario.polls.details.waiting == 0)
 
     assert (workspace.count(_LIST), workspace.count(_BY_ID)) == (2, 1)
 
 
 async def test_a_list_that_stays_overloaded_is_left_for_reads_by_id(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Whatever fails at the list alone does not keep records from being read for long."""
     put_ended(workspace, range(1, 9))
     workspace.faults[_LIST] = OVERLOADED
-    async with readers(scene):
-        await scene.polls.changes.poll()
+    async with readers(scenario):
+        await scenario.polls.changes.poll()
         for _ in range(300):
             await clock.advance(1)
             await pause(0.001)
-            if not scene.polls.details.waiting:
+            if not scenario.polls.details.waiting:
                 break
 
     assert (workspace.count(_LIST), workspace.count(_BY_ID)) == (3, 8)
 
 
 async def test_ends_are_gathered_while_many_come(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """The first is read at once; those of the next seconds together."""
-    async with readers(scene):
+    async with readers(scenario):
         put_ended(workspace, (1,))
-        await scene.polls.changes.poll()
-        await until(lambda: scene.polls.details.waiting == 0)
+        await scenario.polls.changes.poll()
+        await until(lambda: scenario.polls.details.waiting == 0)
         for number in range(2, 22):
             put_ended(workspace, (number,))
-            await scene.polls.changes.poll()
+            await scenario.polls.changes.poll()
         assert workspace.count(_BY_ID) == 1
         await clock.advance(3)
-        await until(lambda: scene.polls.details.waiting == 0)
+        await until(lambda: scenario.polls.details.waiting == 0)
 
     assert (workspace.count(_LIST), workspace.count(_BY_ID)) == (1, 2)
 
 
 @pytest.mark.parametrize("settings", [PollSettings(detail_wait_seconds=0.0)])
-async def test_a_failure_is_not_gathered_for(scene: Scene, workspace: TinyWorkspace) -> None:
+async def test_a_failure_is_not_gathered_for(scenario: Scenario, workspace: TinyWorkspace) -> None:
     """One that nobody waits for is read at once, before the successes that came before it."""
-    async with readers(scene):
+    async with readers(scenario):
         put_ended(workspace, range(1, 9))
-        await scene.polls.changes.poll()
-        await until(lambda: scene.polls.details.waiting == 0)
+        await scenario.polls.changes.poll()
+        await until(lambda: scenario.polls.details.waiting == 0)
         put_ended(workspace, range(9, 17))
-        await scene.polls.changes.poll()
-        assert scene.polls.details.waiting == 8
+        await scenario.polls.changes.poll()
+        assert scenario.polls.details.waiting == 8
         put_ended(workspace, (17,), "Failed")
-        await scene.polls.changes.poll()
-        await until(lambda: scene.polls.details.waiting == 0)
+        await scenario.polls.changes.poll()
+        await until(lambda: scenario.polls.details.waiting == 0)
 
-    detailed = [event for event in await scene.run_events() if event.endswith("detailed")]
+    detailed = [event for event in await scenario.run_events() if event.endswith("detailed")]
     assert detailed[8] == "17:detailed"
     assert workspace.count(_LIST) == 2
 
 
 async def test_progress_of_many_runs_is_read_by_few_requests(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """60 active runs cost a page in half a minute, however often the poll comes."""
     for number in range(1, 61):
         workspace.put_job_group(number, "InProgress")
         workspace.put_job(number, "InProgress", percentComplete=40)
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     for number in range(5):
-        assert await scene.poll("progress") is (number == 0)
+        assert await scenario.poll("progress") is (number == 0)
         await clock.advance(5)
 
     assert (workspace.count(_LIST), workspace.count(_BY_ID)) == (1, 1)
-    active = scene.live_state.active
-    assert {active[scene.key(number)].percent_complete for number in range(1, 61)} == {40.0}
+    active = scenario.live_state.active
+    assert {active[scenario.key(number)].percent_complete for number in range(1, 61)} == {40.0}
     assert all(run.run.status is Status.RUNNING for run in active.values())
 
 
 async def test_a_list_that_cannot_be_proven_keeps_no_progress_from_being_read(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """While the read by id that would prove it fails, runs are read by their ids."""
     for number in range(1, 14):
         workspace.put_job_group(number, "InProgress")
         workspace.put_job(number, "InProgress", percentComplete=40)
     workspace.faults = {f"jobGroups/{number}/jobs": OVERLOADED for number in range(1, 13)}
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     for _ in range(3):
         with suppress(MonitorError):
-            await scene.poll("progress")
+            await scenario.poll("progress")
         await clock.advance(5)
 
-    assert scene.live_state.active[scene.key(13)].percent_complete == 40
+    assert scenario.live_state.active[scenario.key(13)].percent_complete == 40
 
 
 async def test_progress_of_more_runs_than_pages_can_show_is_read_in_turns(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Those that were read longest ago come first, whatever their ids are."""
-    scene.page_size = 10
-    await scene.restart()
+    scenario.page_size = 10
+    await scenario.restart()
     for number in range(1, 281):
         workspace.put_job_group(number, "InProgress")
         workspace.put_job(number, "InProgress", percentComplete=40)
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     for _ in range(7):
-        await scene.poll("progress")
+        await scenario.poll("progress")
         await clock.advance(30)
 
-    active = scene.live_state.active
+    active = scenario.live_state.active
     unread = [key.id for key, run in active.items() if run.percent_complete is None]
     assert (len(active), unread) == (280, [])

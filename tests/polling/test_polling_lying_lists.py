@@ -10,7 +10,7 @@ import pytest
 from monitor.model.errors import DoubtedListError, MonitorError
 from monitor.model.runs import RunKind
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene
+from tests.polling.conftest import NAME, Scenario
 from tests.polling.tiny_workspace import FORBIDDEN, TinyWorkspace, stamp
 
 TABLES = {"changes": "jobLibrary", "plan_runs": "planSnapshotRuns"}
@@ -27,221 +27,221 @@ def put(workspace: TinyWorkspace, poll: str, run_id: int, status: str = "InProgr
         workspace.put_plan_run(run_id, status, **ended)
 
 
-def doubted(scene: Scene) -> list[str]:
-    return [doubt.name for doubt in scene.live_state.workspaces[NAME].doubted]
+def doubted(scenario: Scenario) -> list[str]:
+    return [doubt.name for doubt in scenario.live_state.workspaces[NAME].doubted]
 
 
-async def fails(scene: Scene, poll: str) -> str:
+async def fails(scenario: Scenario, poll: str) -> str:
     """Run a poll that doubts its list, and return why."""
     with pytest.raises(DoubtedListError) as caught:
-        await scene.poll(poll)
+        await scenario.poll(poll)
     return str(caught.value)
 
 
 @BOTH
 async def test_a_list_that_lacks_what_it_has_just_shown_confirms_nothing(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, poll: str
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, poll: str
 ) -> None:
     """The watermark, the confirmation and the instant of completeness stay where they were."""
     put(workspace, poll, 1)
-    await scene.poll(poll)
-    stood_at = getattr(scene.polls, poll).watermark.at
-    confirmed = dict(scene.live_state.confirmed)
-    complete = dict(scene.live_state.complete)
+    await scenario.poll(poll)
+    stood_at = getattr(scenario.polls, poll).watermark.at
+    confirmed = dict(scenario.live_state.confirmed)
+    complete = dict(scenario.live_state.complete)
     workspace.unlisted[TABLES[poll]] = workspace.EVERYTHING
     for _ in range(3):
         await clock.advance(30)
-        assert "lacks 1" in await fails(scene, poll)
+        assert "lacks 1" in await fails(scenario, poll)
 
-    assert getattr(scene.polls, poll).watermark.at == stood_at
-    assert (scene.live_state.confirmed, scene.live_state.complete) == (confirmed, complete)
-    assert doubted(scene) == [NAMES[poll]]
+    assert getattr(scenario.polls, poll).watermark.at == stood_at
+    assert (scenario.live_state.confirmed, scenario.live_state.complete) == (confirmed, complete)
+    assert doubted(scenario) == [NAMES[poll]]
 
 
 @BOTH
 async def test_a_whole_list_ends_the_doubt_and_shows_what_happened_meanwhile(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, poll: str
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, poll: str
 ) -> None:
     """Because the watermark did not move, an end of an hour ago is in the first whole list."""
     put(workspace, poll, 1)
-    await scene.poll(poll)
+    await scenario.poll(poll)
     workspace.unlisted[TABLES[poll]] = workspace.EVERYTHING
     await clock.advance(30)
-    await fails(scene, poll)
+    await fails(scenario, poll)
     put(workspace, poll, 2, "Failed")
     for _ in range(12):
         await clock.advance(300)
-        await fails(scene, poll)
+        await fails(scenario, poll)
 
     workspace.unlisted.clear()
-    await scene.poll(poll)
+    await scenario.poll(poll)
 
-    assert "2:failed" in await scene.run_events(KINDS[poll])
-    assert doubted(scene) == []
-    assert scene.live_state.confirmed[NAME, KINDS[poll]] == clock.now()
+    assert "2:failed" in await scenario.run_events(KINDS[poll])
+    assert doubted(scenario) == []
+    assert scenario.live_state.confirmed[NAME, KINDS[poll]] == clock.now()
 
 
 @BOTH
 async def test_a_list_cut_short_is_doubted_at_the_cost_of_three_reads(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, poll: str
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, poll: str
 ) -> None:
     """Forty rows of fifty are missing; what the list still shows is handled all the same."""
     for number in range(1, 51):
         put(workspace, poll, number)
-    await scene.poll(poll)
+    await scenario.poll(poll)
     await clock.advance(30)
     workspace.unlisted[TABLES[poll]] = range(11, 51)
     put(workspace, poll, 1, "Failed")
     before = len(workspace.requests)
-    await fails(scene, poll)
+    await fails(scenario, poll)
 
     single = "jobGroups/" if poll == "changes" else "planSnapshotRuns/"
     reads = {path for path, _ in workspace.requests[before:] if path.startswith(single)}
     assert len({path for path in reads if path.count("/") == 1 and not path.endswith("/1")}) == 3
-    assert "1:failed" in await scene.run_events(KINDS[poll])
+    assert "1:failed" in await scenario.run_events(KINDS[poll])
 
 
 @BOTH
 async def test_deleted_runs_are_no_lie(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, poll: str
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, poll: str
 ) -> None:
     """What its id denies as well need not be in the list any more, however much it is."""
     for number in range(1, 11):
         put(workspace, poll, number, "Complete")
-    await scene.poll(poll)
+    await scenario.poll(poll)
     await clock.advance(30)
     for number in range(2, 11):
         del workspace.tables[TABLES[poll]][number]
     for _ in range(2):
-        await fails(scene, poll)  # three of nine in each
-    await scene.poll(poll)
+        await fails(scenario, poll)  # three of nine in each
+    await scenario.poll(poll)
 
-    assert doubted(scene) == []
-    assert scene.live_state.confirmed[NAME, KINDS[poll]] == clock.now()
+    assert doubted(scenario) == []
+    assert scenario.live_state.confirmed[NAME, KINDS[poll]] == clock.now()
 
 
 @BOTH
 async def test_a_deleted_run_costs_one_read(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, poll: str
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, poll: str
 ) -> None:
     """A single deletion fails no poll."""
     for number in (1, 2):
         put(workspace, poll, number, "Complete")
-    await scene.poll(poll)
+    await scenario.poll(poll)
     await clock.advance(30)
     del workspace.tables[TABLES[poll]][2]
     for _ in range(3):
-        await scene.poll(poll)
+        await scenario.poll(poll)
 
     assert workspace.count("(jobGroups|planSnapshotRuns)/2") == 1
-    assert doubted(scene) == []
+    assert doubted(scenario) == []
 
 
 @BOTH
 async def test_a_row_that_was_written_again_may_come_late(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, poll: str
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, poll: str
 ) -> None:
     """Lists that show a change later than its id does are usual; the overlap is for them."""
     put(workspace, poll, 1)
-    await scene.poll(poll)
+    await scenario.poll(poll)
     await clock.advance(30)
     put(workspace, poll, 1, "Complete")
     workspace.unlisted[TABLES[poll]] = {1}
-    await scene.poll(poll)
+    await scenario.poll(poll)
 
-    assert doubted(scene) == []
-    assert scene.live_state.confirmed[NAME, KINDS[poll]] == clock.now()
+    assert doubted(scenario) == []
+    assert scenario.live_state.confirmed[NAME, KINDS[poll]] == clock.now()
 
 
 async def test_a_run_that_may_no_longer_be_read_is_no_proof(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A right withdrawn for one run leaves that run unknown, and the list is believed."""
     for number in (1, 2):
         workspace.put_job_group(number)
-    await scene.poll("changes")
+    await scenario.poll("changes")
     await clock.advance(30)
     workspace.unlisted["jobLibrary"] = {2}
     workspace.faults["jobGroups/2"] = FORBIDDEN
-    await scene.poll("changes")
+    await scenario.poll("changes")
 
-    assert doubted(scene) == []
-    assert scene.key(2) in scene.live_state.active
+    assert doubted(scenario) == []
+    assert scenario.key(2) in scenario.live_state.active
 
 
 async def test_an_empty_list_beside_refused_runs_is_doubted(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A token that may see nothing any more is not an empty workspace."""
     workspace.put_job_group(1)
-    await scene.poll("changes")
+    await scenario.poll("changes")
     await clock.advance(30)
     workspace.unlisted["jobLibrary"] = workspace.EVERYTHING
     workspace.faults["jobGroups/.*"] = FORBIDDEN
-    await fails(scene, "changes")
+    await fails(scenario, "changes")
 
-    assert doubted(scene) == ["job groups"]
+    assert doubted(scenario) == ["job groups"]
 
 
 @BOTH
 async def test_an_active_run_that_no_list_shows_makes_the_list_doubted(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, poll: str
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, poll: str
 ) -> None:
     """Its last write is long past, so no change poll expects it: the reconciliation does."""
     put(workspace, poll, 1)
-    await scene.poll(poll)
+    await scenario.poll(poll)
     await clock.advance(600)
-    await scene.poll(poll)
-    await scene.poll("reconciliation")
-    assert doubted(scene) == []
-    stood_at = getattr(scene.polls, poll).watermark.at
+    await scenario.poll(poll)
+    await scenario.poll("reconciliation")
+    assert doubted(scenario) == []
+    stood_at = getattr(scenario.polls, poll).watermark.at
 
     workspace.unlisted[TABLES[poll]] = workspace.EVERYTHING
     await clock.advance(300)
-    await fails(scene, "reconciliation")
-    assert doubted(scene) == [NAMES[poll]]
-    await fails(scene, poll)  # the same list cannot be believed here either
-    assert getattr(scene.polls, poll).watermark.at == stood_at
-    assert scene.key(1, KINDS[poll]) in scene.live_state.active
+    await fails(scenario, "reconciliation")
+    assert doubted(scenario) == [NAMES[poll]]
+    await fails(scenario, poll)  # the same list cannot be believed here either
+    assert getattr(scenario.polls, poll).watermark.at == stood_at
+    assert scenario.key(1, KINDS[poll]) in scenario.live_state.active
 
     workspace.unlisted.clear()
     await clock.advance(300)
-    await scene.poll("reconciliation")
-    await scene.poll(poll)
-    assert doubted(scene) == []
+    await scenario.poll("reconciliation")
+    await scenario.poll(poll)
+    assert doubted(scenario) == []
 
 
 async def test_an_end_in_the_time_of_doubt_comes_with_the_whole_list(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """The doubt outlasts the only run that proved it, until the list shows that run again."""
     workspace.put_job_group(1)
-    await scene.poll("changes")
+    await scenario.poll("changes")
     for _ in range(2):
         await clock.advance(600)
-        await scene.poll("changes")
+        await scenario.poll("changes")
     workspace.unlisted["jobLibrary"] = workspace.EVERYTHING
-    await fails(scene, "reconciliation")
+    await fails(scenario, "reconciliation")
     workspace.put_job_group(2, "Failed")
     workspace.put_job_group(1, "Complete")
     for _ in range(24):
         await clock.advance(150)
         for poll in ("reconciliation", "changes"):
-            await fails(scene, poll)
+            await fails(scenario, poll)
 
     workspace.unlisted.clear()
-    await scene.poll("changes")
-    await scene.poll("reconciliation")
-    assert {"1:succeeded", "2:failed"} <= set(await scene.run_events())
-    assert doubted(scene) == []
+    await scenario.poll("changes")
+    await scenario.poll("reconciliation")
+    assert {"1:succeeded", "2:failed"} <= set(await scenario.run_events())
+    assert doubted(scenario) == []
 
 
 async def test_a_run_that_changes_between_two_lists_is_no_lie(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Lists by status are read one after the other: a run may be in none of them and be well."""
     workspace.put_job_group(1, "InProgress")
-    await scene.poll("changes")
+    await scenario.poll("changes")
     await clock.advance(600)
     workspace.tables["jobLibrary"][1]["status"] = "Complete"
 
@@ -250,14 +250,14 @@ async def test_a_run_that_changes_between_two_lists_is_no_lie(
             workspace.put_job_group(1, "InProgress")
 
     workspace.before_answer = start_again
-    await scene.poll("reconciliation")
+    await scenario.poll("reconciliation")
 
-    assert doubted(scene) == []
+    assert doubted(scenario) == []
 
 
 @pytest.mark.parametrize("body", ["<html>Sign in</html>", {}, {"data": None}])
 async def test_an_answer_that_is_no_list_concludes_nothing(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, body: object
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, body: object
 ) -> None:
     """200 with a login page, an empty object or null confirms, removes and ends nothing."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
@@ -265,79 +265,79 @@ async def test_an_answer_that_is_no_list_concludes_nothing(
     workspace.put_job_group(1)
     polls = ("changes", "plan_runs", "reconciliation", "names", "schedules")
     for poll in polls:
-        await scene.poll(poll)
-    stood_at = scene.polls.changes.watermark.at
-    confirmed, complete = dict(scene.live_state.confirmed), dict(scene.live_state.complete)
-    schedules_read_at = scene.live_state.workspaces[NAME].schedules_read_at
+        await scenario.poll(poll)
+    stood_at = scenario.polls.changes.watermark.at
+    confirmed, complete = dict(scenario.live_state.confirmed), dict(scenario.live_state.complete)
+    schedules_read_at = scenario.live_state.workspaces[NAME].schedules_read_at
     for table in workspace.tables:
         workspace.texts[table] = body
     for _ in range(3):
         await clock.advance(600)
         for poll in polls:
             with pytest.raises(MonitorError):
-                await scene.poll(poll)
+                await scenario.poll(poll)
 
-    status = scene.live_state.workspaces[NAME]
-    assert scene.polls.changes.watermark.at == stood_at
-    assert (scene.live_state.confirmed, scene.live_state.complete) == (confirmed, complete)
+    status = scenario.live_state.workspaces[NAME]
+    assert scenario.polls.changes.watermark.at == stood_at
+    assert (scenario.live_state.confirmed, scenario.live_state.complete) == (confirmed, complete)
     assert (len(status.schedules), status.schedules_read_at) == (1, schedules_read_at)
-    assert scene.live_state.view.pipelines() != ()
-    assert list(scene.live_state.active) == [scene.key(1)]
+    assert scenario.live_state.view.pipelines() != ()
+    assert list(scenario.live_state.active) == [scenario.key(1)]
 
 
 async def test_a_stamp_of_long_ago_is_not_expected(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A row leaves the window of the poll with time: an empty list is then the truth."""
     workspace.put_job_group(1, "Complete", updatedAt=stamp(workspace.now() - timedelta(seconds=50)))
-    await scene.poll("changes")
+    await scenario.poll("changes")
     for _ in range(20):
         await clock.advance(30)
-        await scene.poll("changes")
+        await scenario.poll("changes")
 
     assert workspace.count("jobGroups/1") == 0
-    assert doubted(scene) == []
+    assert doubted(scenario) == []
 
 
 @BOTH
 async def test_what_a_lying_list_hid_before_it_was_found_out_comes_too(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, poll: str
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, poll: str
 ) -> None:
     """An empty list of changes is believed until the reconciliation; then it is read again."""
     put(workspace, poll, 1)
-    await scene.poll(poll)
+    await scenario.poll(poll)
     await clock.advance(600)
-    await scene.poll(poll)
-    await scene.poll("reconciliation")
+    await scenario.poll(poll)
+    await scenario.poll("reconciliation")
     workspace.unlisted[TABLES[poll]] = workspace.EVERYTHING
     put(workspace, poll, 2, "Failed")
     for _ in range(9):
         await clock.advance(30)
-        await scene.poll(poll)
+        await scenario.poll(poll)
     await clock.advance(30)
-    await fails(scene, "reconciliation")
+    await fails(scenario, "reconciliation")
     # What the empty lists confirmed is taken back.
-    assert scene.live_state.confirmed[NAME, KINDS[poll]] == clock.now() - timedelta(seconds=300)
-    await scene.restart()  # the way back is durable
+    assert scenario.live_state.confirmed[NAME, KINDS[poll]] == clock.now() - timedelta(seconds=300)
+    await scenario.restart()  # the way back is durable
 
     workspace.unlisted.clear()
-    await scene.poll("reconciliation")
-    await scene.poll(poll)
-    assert "2:failed" in await scene.run_events(KINDS[poll])
+    await scenario.poll("reconciliation")
+    await scenario.poll(poll)
+    assert "2:failed" in await scenario.run_events(KINDS[poll])
 
 
 async def test_a_list_that_lies_since_a_restart_confirms_nothing(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """No row must be in the window then, but the store holds what runs."""
     workspace.put_job_group(1)
     for _ in range(3):
-        await scene.poll("changes")
+        await scenario.poll("changes")
         await clock.advance(600)
-    await scene.restart()
+    await scenario.restart()
     workspace.unlisted["jobLibrary"] = workspace.EVERYTHING
-    await scene.poll("changes")
-    await fails(scene, "reconciliation")
+    await scenario.poll("changes")
+    await fails(scenario, "reconciliation")
 
-    assert (NAME, RunKind.JOB_GROUP) not in scene.live_state.confirmed
-    assert doubted(scene) == ["job groups"]
+    assert (NAME, RunKind.JOB_GROUP) not in scenario.live_state.confirmed
+    assert doubted(scenario) == ["job groups"]

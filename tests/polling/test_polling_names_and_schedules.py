@@ -10,7 +10,7 @@ from monitor.model.errors import TryLaterError
 from monitor.model.runs import PipelineKind
 from monitor.workspace.priority import Priority
 from tests.clocks import ManualClock
-from tests.polling.conftest import Scene
+from tests.polling.conftest import Scenario
 from tests.polling.tiny_workspace import (
     FORBIDDEN,
     NO_OBJECT,
@@ -21,42 +21,42 @@ from tests.polling.tiny_workspace import (
 )
 
 
-def names(scene: Scene) -> set[tuple[str, str | None]]:
-    return {(pipeline.id, pipeline.name) for pipeline in scene.live_state.view.pipelines()}
+def names(scenario: Scenario) -> set[tuple[str, str | None]]:
+    return {(pipeline.id, pipeline.name) for pipeline in scenario.live_state.view.pipelines()}
 
 
-async def test_names_follow_a_rename(scene: Scene, workspace: TinyWorkspace) -> None:
+async def test_names_follow_a_rename(scenario: Scenario, workspace: TinyWorkspace) -> None:
     """Flows and plans carry the names that the workspace shows now."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
     workspace.tables["plans"] = {13: {"id": 13, "name": "Nightly"}}
-    await scene.polls.pipeline_names.poll()
+    await scenario.polls.pipeline_names.poll()
     workspace.tables["flows"][11]["name"] = "Revenue"
-    await scene.polls.pipeline_names.poll()
+    await scenario.polls.pipeline_names.poll()
 
-    assert names(scene) == {("11", "Revenue"), ("13", "Nightly")}
+    assert names(scenario) == {("11", "Revenue"), ("13", "Nightly")}
 
 
 async def test_a_deleted_pipeline_is_forgotten_when_its_id_is_denied_too(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """List and id agree, also when a restart lay between; a list alone forgets nothing."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "A"}, 12: {"id": 12, "name": "B"}}
-    await scene.polls.pipeline_names.poll()
+    await scenario.polls.pipeline_names.poll()
     del workspace.tables["flows"][12]
-    await scene.restart()
+    await scenario.restart()
     workspace.faults["flows/12"] = FORBIDDEN
-    scene.live_state.name_pipeline("marketing", PipelineKind.FLOW, "12", "B")
+    scenario.live_state.name_pipeline("marketing", PipelineKind.FLOW, "12", "B")
     for _ in range(3):
-        await scene.polls.pipeline_names.poll()
-    assert ("12", "B") in names(scene)
+        await scenario.polls.pipeline_names.poll()
+    assert ("12", "B") in names(scenario)
 
     workspace.faults.clear()
-    await scene.polls.pipeline_names.poll()
-    assert names(scene) == {("11", "A")}
+    await scenario.polls.pipeline_names.poll()
+    assert names(scenario) == {("11", "A")}
 
 
 async def test_a_schedule_does_not_bring_a_deleted_flow_back(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """It names a flow that no list shows, and one that was deleted no more."""
     workspace.tables["flows"] = {12: {"id": 12, "name": "B"}}
@@ -67,24 +67,24 @@ async def test_a_schedule_does_not_bring_a_deleted_flow_back(
         "tasks": [{"runFlow": {"flowId": 12}}, {"runFlow": {"flowId": 13}}],
     }
     for _ in range(2):
-        await scene.polls.pipeline_names.poll()
-        await scene.poll("schedules")
-    assert names(scene) == {("12", "B"), ("13", None)}
+        await scenario.polls.pipeline_names.poll()
+        await scenario.poll("schedules")
+    assert names(scenario) == {("12", "B"), ("13", None)}
     del workspace.tables["flows"][12]
     for _ in range(3):
-        await scene.polls.pipeline_names.poll()
-        await scene.poll("schedules")
-    assert names(scene) == {("13", None)}
+        await scenario.polls.pipeline_names.poll()
+        await scenario.poll("schedules")
+    assert names(scenario) == {("13", None)}
 
     gone = {"flowId": 12, "id": 12, "name": "B", "deleted_at": "2026-11-21T10:00:00.000Z"}
     workspace.tables["schedules"][5]["tasks"] = [{"runFlow": gone}]
-    await scene.restart()
-    await scene.poll("schedules")
-    assert names(scene) == set()
+    await scenario.restart()
+    await scenario.poll("schedules")
+    assert names(scenario) == set()
 
 
 async def test_folders_that_cannot_be_listed_hold_up_no_owner(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Flows get their owners, and keep the folder names that are known; the poll still fails."""
     owner = {"email": "ada@example.org"}
@@ -92,47 +92,47 @@ async def test_folders_that_cannot_be_listed_hold_up_no_owner(
         11: {"id": 11, "name": "A", "folder": {"id": 3}, "creator": owner},
     }
     workspace.documents["folders"] = {"data": [{"id": 3, "name": "Finance"}]}
-    await scene.polls.pipeline_names.poll()
+    await scenario.polls.pipeline_names.poll()
     workspace.faults["folders"] = OVERLOADED
     workspace.tables["flows"][12] = {
         "id": 12, "name": "B", "folder": {"id": 4}, "creator": owner,
     }  # fmt: skip
     with pytest.raises(TryLaterError):
-        await scene.polls.pipeline_names.poll()
+        await scenario.polls.pipeline_names.poll()
 
     placed = {
         pipeline.id: (pipeline.folder, pipeline.owner)
-        for pipeline in scene.live_state.view.pipelines()
+        for pipeline in scenario.live_state.view.pipelines()
     }
     assert placed == {"11": ("Finance", "ada@example.org"), "12": (None, "ada@example.org")}
 
 
-async def test_a_failed_list_forgets_nothing(scene: Scene, workspace: TinyWorkspace) -> None:
+async def test_a_failed_list_forgets_nothing(scenario: Scenario, workspace: TinyWorkspace) -> None:
     """An outage is not a deletion."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "A"}}
-    await scene.polls.pipeline_names.poll()
+    await scenario.polls.pipeline_names.poll()
     workspace.faults["flows"] = OVERLOADED
     for _ in range(3):
         with pytest.raises(TryLaterError):
-            await scene.polls.pipeline_names.poll()
+            await scenario.polls.pipeline_names.poll()
 
-    assert names(scene) == {("11", "A")}
+    assert names(scenario) == {("11", "A")}
 
 
 async def test_a_pipeline_that_was_never_listed_stays(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Somebody else's flow, which runs but which the list does not show, keeps its name."""
     workspace.put_job_group(1, "Complete")
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     for _ in range(3):
-        await scene.polls.pipeline_names.poll()
+        await scenario.polls.pipeline_names.poll()
 
-    assert scene.live_state.names.name_of(("marketing", PipelineKind.FLOW, "11")) == "Sales"
+    assert scenario.live_state.names.name_of(("marketing", PipelineKind.FLOW, "11")) == "Sales"
 
 
 async def test_schedules_are_known_with_what_they_start(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A schedule's triggers, state and pipelines are overwritten by each complete list."""
     daily = {"hourOfDay": 3, "minuteOfHour": 15, "onlyWorkingDays": False}
@@ -145,10 +145,10 @@ async def test_schedules_are_known_with_what_they_start(
         "tasks": [{"runFlow": {"flowId": 11}}],
         "status": "",
     }
-    await scene.poll("schedules")
-    (schedule,) = scene.live_state.workspaces["marketing"].schedules
+    await scenario.poll("schedules")
+    (schedule,) = scenario.live_state.workspaces["marketing"].schedules
     workspace.tables["schedules"].clear()
-    await scene.poll("schedules")
+    await scenario.poll("schedules")
 
     assert (schedule.name, schedule.is_enabled, schedule.disable_reason) == (
         "every night",
@@ -156,18 +156,18 @@ async def test_schedules_are_known_with_what_they_start(
         "owner left",
     )
     assert [pipeline.id for pipeline in schedule.pipelines] == ["11"]
-    assert scene.live_state.workspaces["marketing"].schedules == ()
+    assert scenario.live_state.workspaces["marketing"].schedules == ()
 
 
-def place(scene: Scene, pipeline_id: str) -> tuple[str | None, str | None]:
+def place(scenario: Scenario, pipeline_id: str) -> tuple[str | None, str | None]:
     (one,) = (
-        pipeline for pipeline in scene.live_state.view.pipelines() if pipeline.id == pipeline_id
+        pipeline for pipeline in scenario.live_state.view.pipelines() if pipeline.id == pipeline_id
     )
     return one.folder, one.owner
 
 
 async def test_a_flow_has_its_folders_name_and_its_owner(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Where the list shows a folder's id alone, one list of folders names them all."""
     ann = {"id": 1, "email": "ann@example.com"}
@@ -180,33 +180,33 @@ async def test_a_flow_has_its_folders_name_and_its_owner(
     }
     workspace.tables["folders"] = {5: {"id": 5, "name": "Finance"}}
     workspace.tables["plans"] = {16: {"id": 16, "name": "P", "creator": ann}}
-    await scene.polls.pipeline_names.poll()
+    await scenario.polls.pipeline_names.poll()
 
-    assert place(scene, "11") == ("Finance", "ann@example.com")
-    assert place(scene, "12") == ("Told", None)
-    assert place(scene, "13") == ("7", None)
-    assert place(scene, "14") == (None, None)
-    assert place(scene, "15") == ("Finance", None)
-    assert place(scene, "16") == (None, "ann@example.com")
+    assert place(scenario, "11") == ("Finance", "ann@example.com")
+    assert place(scenario, "12") == ("Told", None)
+    assert place(scenario, "13") == ("7", None)
+    assert place(scenario, "14") == (None, None)
+    assert place(scenario, "15") == ("Finance", None)
+    assert place(scenario, "16") == (None, "ann@example.com")
     assert workspace.count("folders") == 1
 
 
 async def test_folders_are_read_only_where_they_are_needed(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """No flow in a folder: no list of folders. No such list: the id stands for the name."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "A", "folder": None}}
-    await scene.polls.pipeline_names.poll()
+    await scenario.polls.pipeline_names.poll()
     assert workspace.count("folders") == 0
 
     workspace.faults["folders"] = NO_ROUTE
     workspace.tables["flows"][11]["folder"] = {"id": 5}
-    await scene.polls.pipeline_names.poll()
-    assert place(scene, "11") == ("5", None)
+    await scenario.polls.pipeline_names.poll()
+    assert place(scenario, "11") == ("5", None)
 
 
 async def test_a_reading_of_schedules_shows_when_it_began_and_their_owner(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """What was written before that instant is in it; a failed reading moves nothing."""
     workspace.offset = timedelta(minutes=30)
@@ -222,10 +222,10 @@ async def test_a_reading_of_schedules_shows_when_it_began_and_their_owner(
             "tasks": [],
         }
     }
-    await scene.client.requester.request("getOpenApiSpec", priority=Priority.CHANGES)
-    before = scene.context.workspace_now()
-    await scene.poll("schedules")
-    status = scene.live_state.workspaces["marketing"]
+    await scenario.client.requester.request("getOpenApiSpec", priority=Priority.CHANGES)
+    before = scenario.context.workspace_now()
+    await scenario.poll("schedules")
+    status = scenario.live_state.workspaces["marketing"]
     (schedule,) = status.schedules
 
     assert status.schedules_read_at == before
@@ -235,13 +235,13 @@ async def test_a_reading_of_schedules_shows_when_it_began_and_their_owner(
     await clock.advance(300)
     workspace.faults["schedules"] = OVERLOADED
     with pytest.raises(TryLaterError):
-        await scene.poll("schedules")
-    assert scene.live_state.workspaces["marketing"].schedules_read_at == before
+        await scenario.poll("schedules")
+    assert scenario.live_state.workspaces["marketing"].schedules_read_at == before
     assert workspace.count("people/current") == 1
 
 
 async def test_a_schedule_that_cannot_be_read_is_not_gone(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A row that makes no sense keeps what was known of it; one that is missing is gone."""
     rows: dict[int, Row] = {
@@ -249,21 +249,23 @@ async def test_a_schedule_that_cannot_be_read_is_not_gone(
         for number in (1, 2)
     }
     workspace.tables["schedules"] = rows
-    await scene.poll("schedules")
+    await scenario.poll("schedules")
     rows[1]["name"] = {"no": "name"}
-    await scene.poll("schedules")
-    assert {schedule.id for schedule in scene.live_state.workspaces["marketing"].schedules} == {
+    await scenario.poll("schedules")
+    assert {schedule.id for schedule in scenario.live_state.workspaces["marketing"].schedules} == {
         "1",
         "2",
     }
 
     del rows[1]
-    await scene.poll("schedules")
-    assert {schedule.id for schedule in scene.live_state.workspaces["marketing"].schedules} == {"2"}
+    await scenario.poll("schedules")
+    assert {schedule.id for schedule in scenario.live_state.workspaces["marketing"].schedules} == {
+        "2"
+    }
 
 
 async def test_each_owner_is_read_once_where_the_list_shows_an_id_alone(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A person that is gone is not asked for again, and keeps the id for a name."""
     workspace.tables["flows"] = {
@@ -273,15 +275,15 @@ async def test_each_owner_is_read_once_where_the_list_shows_an_id_alone(
     }
     workspace.documents["people/3"] = {"id": 3, "email": "cy@example.com"}
     for _ in range(2):
-        await scene.polls.pipeline_names.poll()
+        await scenario.polls.pipeline_names.poll()
 
-    assert place(scene, "11") == place(scene, "13") == (None, "cy@example.com")
-    assert place(scene, "12") == (None, "person 4")
+    assert place(scenario, "11") == place(scenario, "13") == (None, "cy@example.com")
+    assert place(scenario, "12") == (None, "person 4")
     assert workspace.count("people/[34]") == 2
 
 
 async def test_a_token_that_may_read_nobody_costs_one_request_a_list(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Flows keep the ids of their owners for names, and the lists succeed."""
     workspace.tables["flows"] = {
@@ -289,14 +291,14 @@ async def test_a_token_that_may_read_nobody_costs_one_request_a_list(
     }
     for id_ in range(11, 31):
         workspace.faults[f"people/{id_}"] = FORBIDDEN
-    await scene.polls.pipeline_names.poll()
+    await scenario.polls.pipeline_names.poll()
 
-    assert place(scene, "11") == (None, "person 11")
+    assert place(scenario, "11") == (None, "person 11")
     assert workspace.count("people/[0-9]+") <= 1
 
 
 async def test_one_owner_who_is_refused_hides_no_other(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Who is refused keeps the id for a name, and the next list reads all whom it may."""
     workspace.tables["flows"] = {
@@ -307,36 +309,36 @@ async def test_one_owner_who_is_refused_hides_no_other(
     for id_ in (12, 14):
         workspace.documents[f"people/{id_}"] = {"id": id_, "email": f"{id_}@example.com"}
     for _ in range(2):
-        await scene.polls.pipeline_names.poll()
+        await scenario.polls.pipeline_names.poll()
 
-    owners = [place(scene, str(id_))[1] for id_ in range(11, 15)]
+    owners = [place(scenario, str(id_))[1] for id_ in range(11, 15)]
     assert owners == ["person 11", "12@example.com", "person 13", "14@example.com"]
 
 
 async def test_an_owner_who_is_not_shown_is_asked_for_once(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Several lists ask who owns the token, one after the other."""
     workspace.faults["people/current"] = FORBIDDEN
     workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
     for poll in ("names", "schedules"):
-        await scene.poll(poll)
+        await scenario.poll(poll)
     assert workspace.count("people/current") == 1
 
 
 async def test_an_owner_who_is_not_there_is_asked_for_again_after_a_minute(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """No list asks before that, and the first one after it learns who it is."""
     workspace.faults["people/current"] = NO_OBJECT
     for seconds in (0, 59):
         await clock.advance(seconds)
         for poll in ("names", "schedules"):
-            await scene.poll(poll)
+            await scenario.poll(poll)
     assert workspace.count("people/current") == 1
     workspace.faults.clear()
     workspace.documents["people/current"] = {"id": 1, "email": "ann@example.com"}
     await clock.advance(1)
-    await scene.poll("schedules")
+    await scenario.poll("schedules")
     assert workspace.count("people/current") == 2
-    assert scene.live_state.workspaces["marketing"].schedules_of == "ann@example.com"
+    assert scenario.live_state.workspaces["marketing"].schedules_of == "ann@example.com"

@@ -8,7 +8,7 @@ from monitor.catalogue.operations import Edition
 from monitor.model.runs import RunKind
 from tests.app.eventually import pause
 from tests.clocks import ManualClock
-from tests.polling.conftest import Scene
+from tests.polling.conftest import Scenario
 from tests.polling.tiny_workspace import TinyWorkspace
 
 _RUNS = range(100, 160)
@@ -26,9 +26,9 @@ def put(workspace: TinyWorkspace, run_id: int, status: str) -> None:
     )
 
 
-async def poll_until_done(scene: Scene, clock: ManualClock, name: str) -> float:
+async def poll_until_done(scenario: Scenario, clock: ManualClock, name: str) -> float:
     """Run a poll, which waits for its turns in the budget; return how many seconds it took."""
-    running = asyncio.create_task(scene.poll(name))
+    running = asyncio.create_task(scenario.poll(name))
     began = clock.monotonic()
     while not running.done():
         await clock.advance(_STEP_SECONDS)
@@ -37,13 +37,13 @@ async def poll_until_done(scene: Scene, clock: ManualClock, name: str) -> float:
     return clock.monotonic() - began
 
 
-async def ends(scene: Scene) -> int:
-    events = await scene.run_events(RunKind.FLOW_RUN)
+async def ends(scenario: Scenario) -> int:
+    events = await scenario.run_events(RunKind.FLOW_RUN)
     return sum(event.endswith(":succeeded") for event in events)
 
 
 async def test_a_burst_of_new_flows_takes_a_read_each_and_their_lists_later(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """While ends wait for room, a status comes before a list; each list is read afterwards."""
     unbegun.requests_per_minute = _BUDGET

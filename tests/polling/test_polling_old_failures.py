@@ -7,7 +7,7 @@ import pytest
 from monitor.model.runs import RunKind, RunState
 from monitor.polling.poll_loop.poll import Interval
 from tests.clocks import ManualClock
-from tests.polling.conftest import Scene
+from tests.polling.conftest import Scenario
 from tests.polling.plan_rows import SNAPSHOT, put_plan, put_snapshot
 from tests.polling.tiny_workspace import OVERLOADED, TinyWorkspace, stamp
 
@@ -15,8 +15,8 @@ _DAY = 86_400.0
 _PLAN_RUN = RunKind.PLAN_RUN
 
 
-async def known(scene: Scene, run_id: int, kind: RunKind = RunKind.JOB_GROUP) -> RunState:
-    state = await scene.state(run_id, kind)
+async def known(scenario: Scenario, run_id: int, kind: RunKind = RunKind.JOB_GROUP) -> RunState:
+    state = await scenario.state(run_id, kind)
     assert state is not None
     return state
 
@@ -29,25 +29,25 @@ def put_failed_plan_run(workspace: TinyWorkspace, plan_run: int, group: int) -> 
     workspace.put_plan_run(plan_run, "Failed", plan={"id": SNAPSHOT}, finishedAt=at)
 
 
-async def read_history(scene: Scene, clock: ManualClock) -> None:
+async def read_history(scenario: Scenario, clock: ManualClock) -> None:
     """Let the lists be read to their ends, and nothing else."""
     for _ in range(2):
-        await scene.polls.changes.poll()
-        await scene.polls.plan_runs.poll()
+        await scenario.polls.changes.poll()
+        await scenario.polls.plan_runs.poll()
         await clock.advance(1)
-    await scene.poll("history")
+    await scenario.poll("history")
 
 
-async def follow_for(scene: Scene, clock: ManualClock, minutes: int) -> None:
+async def follow_for(scenario: Scenario, clock: ManualClock, minutes: int) -> None:
     for _ in range(minutes):
-        await scene.poll("plan_children")
-        await scene.poll("old_failures")
-        await scene.poll("reasons")
+        await scenario.poll("plan_children")
+        await scenario.poll("old_failures")
+        await scenario.poll("reasons")
         await clock.advance(60)
 
 
 async def test_failures_from_before_get_their_reasons(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """The newest first, of flow runs too, with what nothing else needs, and without an event."""
     for number in range(1, 31):
@@ -78,7 +78,7 @@ async def test_failures_from_before_get_their_reasons(
 
 @pytest.mark.parametrize("restarted_after_seconds", [None, 0.0, 2 * _DAY])
 async def test_an_old_plan_run_that_its_plan_names_no_more_is_concluded(
-    unbegun: Scene,
+    unbegun: Scenario,
     workspace: TinyWorkspace,
     clock: ManualClock,
     restarted_after_seconds: float | None,
@@ -103,7 +103,7 @@ async def test_an_old_plan_run_that_its_plan_names_no_more_is_concluded(
 
 
 async def test_an_old_plan_run_waits_while_its_plan_cannot_be_read(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Nothing is said for good of what an outage hides."""
     put_plan(workspace)
@@ -120,7 +120,7 @@ async def test_an_old_plan_run_waits_while_its_plan_cannot_be_read(
 
 
 async def test_the_newest_failures_are_read_first_and_then_all_others(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """After those of the first page the others, more slowly, until nothing is left to read."""
     for number in range(1, 521):
@@ -145,21 +145,21 @@ async def test_the_newest_failures_are_read_first_and_then_all_others(
 
 
 async def test_a_failure_that_was_followed_is_left_to_those_who_follow_it(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A plan run that fails without a failed part may get one for a day."""
     put_plan(workspace)
     put_snapshot(workspace)
     workspace.put_plan_run(7, plan={"id": SNAPSHOT})
-    await read_history(scene, clock)
+    await read_history(scenario, clock)
     at = stamp(workspace.now())
     workspace.put_plan_run(7, "Failed", plan={"id": SNAPSHOT}, finishedAt=at)
-    await scene.polls.plan_runs.poll()
-    await follow_for(scene, clock, minutes=30)
-    assert not (await known(scene, 7, _PLAN_RUN)).detailed
+    await scenario.polls.plan_runs.poll()
+    await follow_for(scenario, clock, minutes=30)
+    assert not (await known(scenario, 7, _PLAN_RUN)).detailed
 
 
-def _interval_seconds(scene: Scene) -> float:
-    timing = scene.declared["old_failures"].timing
+def _interval_seconds(scenario: Scenario) -> float:
+    timing = scenario.declared["old_failures"].timing
     assert isinstance(timing, Interval)
     return timing.seconds()

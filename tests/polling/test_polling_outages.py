@@ -20,7 +20,7 @@ from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from monitor.polling.settings import PollSettings
 from monitor.workspace.client import Priority, WorkspaceClient
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene, asleep
+from tests.polling.conftest import NAME, Scenario, asleep
 from tests.polling.gateway import PAGES, Gateway, Page, gateway_to
 from tests.polling.test_polling_poller import running
 from tests.polling.test_polling_restarts import editions_with, lives
@@ -35,8 +35,8 @@ OUTAGES: dict[str, Page] = {
 }
 
 
-def status(scene: Scene) -> WorkspaceStatus:
-    return scene.live_state.workspaces[NAME]
+def status(scenario: Scenario) -> WorkspaceStatus:
+    return scenario.live_state.workspaces[NAME]
 
 
 def assert_is_watched(found: WorkspaceStatus, edition: Edition) -> None:
@@ -52,14 +52,14 @@ async def test_a_page_at_the_start_decides_nothing(
     tmp_path: Path, edition: Edition, page: str
 ) -> None:
     """Edition and capabilities follow from the API alone; nothing counts as offered before."""
-    async with lives(tmp_path, edition) as monitor, gateway_to(monitor.scene.url) as gateway:
-        monitor.scene.url, gateway.page = gateway.url, PAGES[page]
+    async with lives(tmp_path, edition) as monitor, gateway_to(monitor.scenario.url) as gateway:
+        monitor.scenario.url, gateway.page = gateway.url, PAGES[page]
         async with monitor.life(seconds=300):
-            during, requests = status(monitor.scene), len(gateway.requests)
+            during, requests = status(monitor.scenario), len(gateway.requests)
             gateway.page = None
             await monitor.pass_time(60)
-            after = status(monitor.scene)
-            changes = await monitor.scene.changes()
+            after = status(monitor.scenario)
+            changes = await monitor.scenario.changes()
 
     assert during.reachability is Reachability.UNREACHABLE
     assert str(during.reason).count("answered") == 1
@@ -75,12 +75,12 @@ async def test_pages_before_the_first_answers_decide_nothing(
     tmp_path: Path, edition: Edition, first: int
 ) -> None:
     """Also where they end in the middle of the first reads."""
-    async with lives(tmp_path, edition) as monitor, gateway_to(monitor.scene.url) as gateway:
-        monitor.scene.url, gateway.page = gateway.url, PAGES["html_200"]
+    async with lives(tmp_path, edition) as monitor, gateway_to(monitor.scenario.url) as gateway:
+        monitor.scenario.url, gateway.page = gateway.url, PAGES["html_200"]
         gateway.pages_left = first
         async with monitor.life(seconds=180):
-            found = status(monitor.scene)
-            changes = await monitor.scene.changes()
+            found = status(monitor.scenario)
+            changes = await monitor.scenario.changes()
 
     assert_is_watched(found, edition)
     assert changes == []
@@ -89,11 +89,11 @@ async def test_pages_before_the_first_answers_decide_nothing(
 class Followed:
     """A tiny workspace behind a gateway, followed in steps of a second."""
 
-    def __init__(self, scene: Scene, workspace: TinyWorkspace, gateway: Gateway) -> None:
-        self.scene, self._workspace, self.gateway = scene, workspace, gateway
+    def __init__(self, scenario: Scenario, workspace: TinyWorkspace, gateway: Gateway) -> None:
+        self.scenario, self._workspace, self.gateway = scenario, workspace, gateway
 
     async def pass_time(self, seconds: int, *, step: int = 1) -> None:
-        clock = self.scene.clock
+        clock = self.scenario.clock
         assert isinstance(clock, ManualClock)
         for _ in range(0, seconds, step):
             await clock.advance(step)
@@ -109,7 +109,7 @@ class Followed:
 
     async def seconds_until_a_failure_is_seen(self, *, most: int = 600) -> int:
         for seconds in range(most):
-            if "1:failed" in await self.scene.run_events():
+            if "1:failed" in await self.scenario.run_events():
                 return seconds
             await self.pass_time(1)
         return most
@@ -117,7 +117,7 @@ class Followed:
 
 @pytest.fixture
 async def followed(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> AsyncIterator[Followed]:
     """A workspace without runs that has been followed for ten minutes."""
     await unbegun.close()
@@ -140,7 +140,7 @@ async def test_after_an_outage_of_any_kind_the_next_failure_is_seen_at_once(
     gateway.page = OUTAGES[outage]
     await followed.pass_time(480)
     requests = len(gateway.requests)
-    found = status(followed.scene)
+    found = status(followed.scenario)
     gateway.page = None
     workspace.put_job_group(1, "Failed")
     seconds = await followed.seconds_until_a_failure_is_seen()
@@ -150,7 +150,7 @@ async def test_after_an_outage_of_any_kind_the_next_failure_is_seen_at_once(
     assert found.reason is not None
     assert found.reason.startswith("changes: ")
     assert "plan_runs" not in found.reason
-    assert followed.scene.live_state.workspaces[NAME].reachability is Reachability.REACHABLE
+    assert followed.scenario.live_state.workspaces[NAME].reachability is Reachability.REACHABLE
 
 
 async def test_two_broken_operations_hold_up_no_other(
@@ -178,29 +178,29 @@ def throttled(seconds: int | None) -> Page:
 
 async def test_a_long_pause_is_reported_with_its_end_and_tried_before(followed: Followed) -> None:
     """One 429 that asks for an hour; the request of the next minute ends the pause."""
-    scene, gateway = followed.scene, followed.gateway
+    scenario, gateway = followed.scenario, followed.gateway
     gateway.page, gateway.pages_left = throttled(3_600), 1
     seconds = await followed.seconds_until(lambda: bool(gateway.requests), most=60)
-    until = scene.clock.now() + timedelta(seconds=3_600)
+    until = scenario.clock.now() + timedelta(seconds=3_600)
     await followed.pass_time(5)
-    found = status(scene)
-    polls = scene.live_state.polls
+    found = status(scenario)
+    polls = scenario.live_state.polls
     assert found.reachability is Reachability.UNREACHABLE
     assert f"the workspace allows no requests until {until:%H:%M:%SZ}" in str(found.reason)
-    assert await followed.seconds_until(is_reachable(scene), most=90) <= 60
+    assert await followed.seconds_until(is_reachable(scenario), most=90) <= 60
     await followed.pass_time(31)
 
     assert seconds < 60
     assert {status.last_outcome for status in polls.values()} <= {"ok"}
 
 
-def is_reachable(scene: Scene) -> Callable[[], bool]:
-    return lambda: status(scene).reachability is Reachability.REACHABLE
+def is_reachable(scenario: Scenario) -> Callable[[], bool]:
+    return lambda: status(scenario).reachability is Reachability.REACHABLE
 
 
 async def test_a_workspace_that_goes_on_refusing_is_tried_ever_less(followed: Followed) -> None:
     """After 1, 2, 4, 8 and 16 minutes; meanwhile the status is known and does not grow old."""
-    gateway, clock = followed.gateway, followed.scene.clock
+    gateway, clock = followed.gateway, followed.scenario.clock
     gateway.page = throttled(3_600)
     await followed.seconds_until(lambda: bool(gateway.requests), most=60)
     at_once = len(gateway.requests)
@@ -208,7 +208,7 @@ async def test_a_workspace_that_goes_on_refusing_is_tried_ever_less(followed: Fo
     for second in range(2_000):
         before = len(gateway.requests)
         await followed.pass_time(1)
-        known_at = status(followed.scene).known_at
+        known_at = status(followed.scenario).known_at
         assert known_at is not None
         oldest = max(oldest, clock.now() - known_at)
         if len(gateway.requests) > before:
@@ -219,7 +219,7 @@ async def test_a_workspace_that_goes_on_refusing_is_tried_ever_less(followed: Fo
     assert len(tried_at) == len(minutes)
     assert all(abs(at - due) <= 5 for at, due in zip(tried_at, minutes, strict=True))
     assert oldest <= timedelta(seconds=35)
-    assert status(followed.scene).reachability is Reachability.UNREACHABLE
+    assert status(followed.scenario).reachability is Reachability.UNREACHABLE
 
 
 async def test_a_short_pause_is_no_outage(followed: Followed) -> None:
@@ -227,11 +227,11 @@ async def test_a_short_pause_is_no_outage(followed: Followed) -> None:
     followed.gateway.page, followed.gateway.pages_left = throttled(20), 1
     await followed.seconds_until(lambda: bool(followed.gateway.requests), most=60)
     await followed.pass_time(10)
-    during = status(followed.scene).reachability
+    during = status(followed.scenario).reachability
     await followed.pass_time(60)
 
     assert during is not Reachability.UNREACHABLE
-    assert is_reachable(followed.scene)()
+    assert is_reachable(followed.scenario)()
 
 
 @pytest.mark.parametrize("seconds", [60, 30, None])
@@ -239,13 +239,13 @@ async def test_short_pauses_without_end_leave_the_runs_overdue(
     followed: Followed, seconds: int | None
 ) -> None:
     """No answer comes between them: two intervals and a minute after the last, that is known."""
-    scene = followed.scene
+    scenario = followed.scenario
     followed.gateway.page = throttled(seconds)
     await followed.seconds_until(lambda: bool(followed.gateway.requests), most=60)
 
     def is_starved() -> bool:
-        monotonic = scene.clock.monotonic()
-        return scene.live_state.view.why_starved(NAME, monotonic=monotonic) is not None
+        monotonic = scenario.clock.monotonic()
+        return scenario.live_state.view.why_starved(NAME, monotonic=monotonic) is not None
 
     assert await followed.seconds_until(is_starved, most=200) <= 120
     followed.gateway.page = None
@@ -269,7 +269,7 @@ async def test_what_waits_to_be_read_multiplies_no_requests(
 
 
 async def test_a_request_is_not_repeated_while_the_workspace_is_cut_off(
-    unbegun: Scene, workspace: TinyWorkspace
+    unbegun: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Five tries of each would make a storm of it; a first failure is tried again as ever."""
     settings = msgspec.structs.replace(unbegun.client.settings, retries=4)
@@ -298,7 +298,7 @@ async def test_two_lists_that_are_broken_for_good_make_a_steady_status(
     shown = set[tuple[Reachability, str | None]]()
     for _ in range(600):
         await followed.pass_time(1)
-        shown.add((status(followed.scene).reachability, status(followed.scene).reason))
+        shown.add((status(followed.scenario).reachability, status(followed.scenario).reason))
     workspace.faults.clear()
     workspace.put_job_group(1, "Failed")
     seconds = await followed.seconds_until_a_failure_is_seen()
@@ -306,7 +306,7 @@ async def test_two_lists_that_are_broken_for_good_make_a_steady_status(
     assert {found for found, _ in shown} == {Reachability.DEGRADED}
     assert all("listJobLibrary" in str(reason) for _, reason in shown)
     assert seconds <= SETTINGS.reconcile_seconds
-    assert await followed.seconds_until(is_reachable(followed.scene), most=300) < 300
+    assert await followed.seconds_until(is_reachable(followed.scenario), most=300) < 300
 
 
 async def test_an_outage_of_all_is_one_although_two_lists_were_broken_before(
@@ -316,7 +316,7 @@ async def test_an_outage_of_all_is_one_although_two_lists_were_broken_before(
     workspace.faults |= {"jobLibrary": OVERLOADED, "planSnapshotRuns": OVERLOADED}
     await followed.pass_time(300)
     workspace.faults[".*"] = OVERLOADED
-    is_out = lambda: status(followed.scene).reachability is Reachability.UNREACHABLE  # noqa: E731
+    is_out = lambda: status(followed.scenario).reachability is Reachability.UNREACHABLE  # noqa: E731
     seconds = await followed.seconds_until(is_out, most=600)
 
     assert seconds <= SETTINGS.reconcile_seconds

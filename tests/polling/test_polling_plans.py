@@ -9,14 +9,14 @@ import pytest
 from monitor.model.errors import TryLaterError
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Trigger
 from tests.clocks import ManualClock
-from tests.polling.conftest import Scene
+from tests.polling.conftest import Scenario
 from tests.polling.tiny_workspace import FORBIDDEN, OVERLOADED, TinyWorkspace, stamp
 
 PLAN_RUN = RunKind.PLAN_RUN
 
 
-async def plan_of(scene: Scene, run_id: int) -> Pipeline | None:
-    state = await scene.state(run_id, PLAN_RUN)
+async def plan_of(scenario: Scenario, run_id: int) -> Pipeline | None:
+    state = await scenario.state(run_id, PLAN_RUN)
     assert state is not None
     return state.pipeline
 
@@ -26,7 +26,7 @@ def put_plan(workspace: TinyWorkspace, plan_id: int, name: str, **fields: object
 
 
 async def test_times_and_trigger_are_the_workspaces(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A plan run keeps its reported start and end; a schedule's history names the trigger."""
     put_plan(workspace, 13, "Nightly")
@@ -42,26 +42,28 @@ async def test_times_and_trigger_are_the_workspaces(
         plan={"id": 13},
     )
     await clock.advance(5)
-    await scene.polls.plan_runs.poll()
+    await scenario.polls.plan_runs.poll()
 
-    state = await scene.state(7, PLAN_RUN)
+    state = await scenario.state(7, PLAN_RUN)
     assert state is not None
     assert (state.started_at, state.finished_at) == (started_at, finished_at)
     assert (state.approximate, state.trigger) == ((), Trigger.SCHEDULE)
-    assert await scene.run_events() == ["7:queued", "7:started", "7:failed"]
+    assert await scenario.run_events() == ["7:queued", "7:started", "7:failed"]
 
 
-async def test_a_listed_plan_is_itself(scene: Scene, workspace: TinyWorkspace) -> None:
+async def test_a_listed_plan_is_itself(scenario: Scenario, workspace: TinyWorkspace) -> None:
     """Where the run names a plan of the list, nothing else is read."""
     put_plan(workspace, 13, "Nightly")
     workspace.put_plan_run(7, plan={"id": 13})
-    await scene.polls.plan_runs.poll()
+    await scenario.polls.plan_runs.poll()
 
-    assert await plan_of(scene, 7) == Pipeline(kind=PipelineKind.PLAN, id="13", name="Nightly")
+    assert await plan_of(scenario, 7) == Pipeline(kind=PipelineKind.PLAN, id="13", name="Nightly")
     assert workspace.count("plans/13/full") == 0
 
 
-async def test_a_snapshot_is_read_once_and_kept(scene: Scene, workspace: TinyWorkspace) -> None:
+async def test_a_snapshot_is_read_once_and_kept(
+    scenario: Scenario, workspace: TinyWorkspace
+) -> None:
     """The plan of a snapshot is read once, also for later runs and after a restart."""
     put_plan(workspace, 13, "Nightly")
     workspace.full_plans[900] = {
@@ -69,18 +71,18 @@ async def test_a_snapshot_is_read_once_and_kept(scene: Scene, workspace: TinyWor
     }  # fmt: skip
     for run_id in (7, 8):
         workspace.put_plan_run(run_id, plan={"id": 900})
-        await scene.polls.plan_runs.poll()
-    await scene.restart()
+        await scenario.polls.plan_runs.poll()
+    await scenario.restart()
     workspace.put_plan_run(9, plan={"id": 900})
-    await scene.polls.plan_runs.poll()
+    await scenario.polls.plan_runs.poll()
 
-    plans = {(await plan_of(scene, run_id)) for run_id in (7, 8, 9)}
+    plans = {(await plan_of(scenario, run_id)) for run_id in (7, 8, 9)}
     assert plans == {Pipeline(kind=PipelineKind.PLAN, id="13", name="Nightly")}
     assert workspace.count("plans/900/full") == 1
 
 
 async def test_a_refused_snapshot_is_found_by_the_latest_run(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Where the snapshot cannot be read, the plan whose latest run was created then is it."""
     workspace.faults["plans/900/full"] = FORBIDDEN
@@ -88,14 +90,16 @@ async def test_a_refused_snapshot_is_found_by_the_latest_run(
     put_plan(workspace, 13, "Nightly", latestPlanSnapshotRun={"createdAt": created})
     put_plan(workspace, 14, "Weekly")
     workspace.put_plan_run(7, plan={"id": 900})
-    await scene.polls.plan_runs.poll()
+    await scenario.polls.plan_runs.poll()
 
-    plan = await plan_of(scene, 7)
+    plan = await plan_of(scenario, 7)
     assert plan is not None
     assert plan.id == "13"
 
 
-async def test_a_snapshots_id_is_never_handed_out(scene: Scene, workspace: TinyWorkspace) -> None:
+async def test_a_snapshots_id_is_never_handed_out(
+    scenario: Scenario, workspace: TinyWorkspace
+) -> None:
     """A run whose plan is not shown has none; of two plans that fit neither is guessed."""
     workspace.faults["plans/900/full"] = FORBIDDEN
     created = stamp(workspace.now())
@@ -104,36 +108,36 @@ async def test_a_snapshots_id_is_never_handed_out(scene: Scene, workspace: TinyW
             workspace, plan_id, "Twin", latestPlanSnapshotRun={"status": "x", "createdAt": created}
         )
     workspace.put_plan_run(7, plan={"id": 900})
-    await scene.polls.plan_runs.poll()
+    await scenario.polls.plan_runs.poll()
 
-    assert await plan_of(scene, 7) is None
-    assert "900" not in {pipeline.id for pipeline in scene.live_state.view.pipelines()}
+    assert await plan_of(scenario, 7) is None
+    assert "900" not in {pipeline.id for pipeline in scenario.live_state.view.pipelines()}
 
 
 async def test_a_plan_that_cannot_be_read_yet_delays_the_run(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """It waits while that may pass, though not forever, and holds up no other."""
     put_plan(workspace, 13, "Nightly")
     workspace.faults["plans/900/full"] = OVERLOADED
     workspace.put_plan_run(7, plan={"id": 900})
     workspace.put_plan_run(8, plan={"id": 13})
-    stood_at = scene.polls.plan_runs.watermark.at
+    stood_at = scenario.polls.plan_runs.watermark.at
     with pytest.raises(TryLaterError):
-        await scene.polls.plan_runs.poll()
-    assert await scene.run_events() == ["8:queued", "8:started"]
-    assert scene.polls.plan_runs.watermark.at == stood_at
+        await scenario.polls.plan_runs.poll()
+    assert await scenario.run_events() == ["8:queued", "8:started"]
+    assert scenario.polls.plan_runs.watermark.at == stood_at
 
-    for _ in range(scene.settings.attempts - 2):
+    for _ in range(scenario.settings.attempts - 2):
         with pytest.raises(TryLaterError):
-            await scene.polls.plan_runs.poll()
-    await scene.polls.plan_runs.poll()
+            await scenario.polls.plan_runs.poll()
+    await scenario.polls.plan_runs.poll()
 
-    assert "7:started" in await scene.run_events()
+    assert "7:started" in await scenario.run_events()
 
 
 async def test_an_end_without_its_time_is_read_by_id(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A list that shows the status before the time of the end costs one read."""
     workspace.put_plan_run(7, "Complete", finishedAt=None)
@@ -144,38 +148,38 @@ async def test_an_end_without_its_time_is_read_by_id(
             workspace.tables["planSnapshotRuns"][7] = whole
 
     workspace.before_answer = finish
-    await scene.polls.plan_runs.poll()
+    await scenario.polls.plan_runs.poll()
 
-    state = await scene.state(7, PLAN_RUN)
+    state = await scenario.state(7, PLAN_RUN)
     assert state is not None
     assert state.finished_at == workspace.now()
     assert workspace.count("planSnapshotRuns/7") == 1
 
 
 async def test_runs_inside_a_plan_run_learn_their_parent(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """After a plan run's end its job groups and their flow runs name it; strangers stay out."""
     put_plan(workspace, 13, "Nightly")
     workspace.put_flow_run(71)
     workspace.put_job_group(1, "InProgress", flowRun={"id": 71}, ranfor="plan")
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     workspace.put_plan_run(7, "Complete", finishedAt=stamp(workspace.now()), plan={"id": 13})
-    await scene.polls.plan_runs.poll()
+    await scenario.polls.plan_runs.poll()
     workspace.full_plans[13] = plan_with_children(plan_run_id=7, job_group_ids=(1, 99))
-    await scene.polls.plan_children.poll()
+    await scenario.polls.plan_children.poll()
 
-    group, flow_run = await scene.state(1), await scene.state(71, RunKind.FLOW_RUN)
+    group, flow_run = await scenario.state(1), await scenario.state(71, RunKind.FLOW_RUN)
     assert group is not None
     assert flow_run is not None
     assert (group.parents.plan_run, flow_run.parents.plan_run) == ("7", "7")
     assert group.trigger is Trigger.PLAN
-    assert await scene.state(99) is None
-    assert await scene.polls.plan_children.poll() is False
+    assert await scenario.state(99) is None
+    assert await scenario.polls.plan_children.poll() is False
 
 
 async def test_a_plan_that_cannot_be_read_holds_up_no_other(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """The runs of the other plans are linked; this plan is retried ever more rarely, for a day."""
     for plan_run_id, plan_id in ((7, 13), (8, 14)):
@@ -188,12 +192,12 @@ async def test_a_plan_that_cannot_be_read_holds_up_no_other(
             plan_run_id=plan_run_id, job_group_ids=(plan_run_id + 100,)
         )
     workspace.faults["plans/13/full"] = OVERLOADED
-    await scene.polls.changes.poll()
-    await scene.polls.plan_runs.poll()
+    await scenario.polls.changes.poll()
+    await scenario.polls.plan_runs.poll()
     with pytest.raises(TryLaterError):
-        await scene.polls.plan_children.poll()
-    assert await parent_of(scene, 108) == "8"
-    assert await parent_of(scene, 107) is None
+        await scenario.polls.plan_children.poll()
+    assert await parent_of(scenario, 108) == "8"
+    assert await parent_of(scenario, 107) is None
 
     reads = []
     for _ in range(3):
@@ -201,37 +205,37 @@ async def test_a_plan_that_cannot_be_read_holds_up_no_other(
         for _ in range(100):
             await clock.advance(6)
             with suppress(TryLaterError):
-                await scene.polls.plan_children.poll()
+                await scenario.polls.plan_children.poll()
         reads.append(workspace.count("plans/13/full") - before)
     assert reads[0] < 12
     assert reads[1:] == [2, 2]
 
     workspace.faults.clear()
-    await clock.advance(scene.settings.reconcile_seconds)
-    await scene.polls.plan_children.poll()
-    assert await parent_of(scene, 107) == "7"
+    await clock.advance(scenario.settings.reconcile_seconds)
+    await scenario.polls.plan_children.poll()
+    assert await parent_of(scenario, 107) == "7"
 
 
 async def test_a_plan_that_can_never_be_read_is_given_up(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """After a day nothing more is requested for it."""
     put_plan(workspace, 13, "Nightly")
     workspace.put_plan_run(7, "Complete", finishedAt=stamp(workspace.now()), plan={"id": 13})
     workspace.faults["plans/13/full"] = OVERLOADED
-    await scene.polls.plan_runs.poll()
+    await scenario.polls.plan_runs.poll()
     for _ in range(2):
         with suppress(TryLaterError):
-            await scene.polls.plan_children.poll()
+            await scenario.polls.plan_children.poll()
         await clock.advance(86_401)
     reads = workspace.count("plans/13/full")
 
-    assert await scene.polls.plan_children.poll() is False
+    assert await scenario.polls.plan_children.poll() is False
     assert workspace.count("plans/13/full") == reads
 
 
-async def parent_of(scene: Scene, job_group_id: int) -> str | None:
-    state = await scene.state(job_group_id)
+async def parent_of(scenario: Scenario, job_group_id: int) -> str | None:
+    state = await scenario.state(job_group_id)
     assert state is not None
     return state.parents.plan_run
 

@@ -9,19 +9,19 @@ from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.poll_list import declared_polls
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from monitor.polling.poll_loop.runner import PollAttempts
-from tests.polling.conftest import Scene
+from tests.polling.conftest import Scenario
 
 
-async def test_every_poll_is_declared_once(scene: Scene) -> None:
+async def test_every_poll_is_declared_once(scenario: Scenario) -> None:
     """A poll's name is its metric label, so no two polls share one."""
-    discovery = CapabilityDiscovery(scene.context, ReachabilityJudge(scene.context))
-    names = [poll.name for poll in declared_polls(scene.polls, discovery)]
+    discovery = CapabilityDiscovery(scenario.context, ReachabilityJudge(scenario.context))
+    names = [poll.name for poll in declared_polls(scenario.polls, discovery)]
 
     assert len(names) == len(set(names))
     assert {"changes", "plan_children", "refetch_queue", "specification", "tokens"} <= set(names)
 
 
-async def test_a_poll_without_a_request_is_not_logged_as_recovered(scene: Scene) -> None:
+async def test_a_poll_without_a_request_is_not_logged_as_recovered(scenario: Scenario) -> None:
     """After a failure only an attempt that sent a request shows that the poll recovered."""
     results: list[bool | TryLaterError] = [TryLaterError("not now"), False, False, True]
 
@@ -31,7 +31,7 @@ async def test_a_poll_without_a_request_is_not_logged_as_recovered(scene: Scene)
             raise result
         return result
 
-    attempts = PollAttempts(scene.context, scene.registry)
+    attempts = PollAttempts(scenario.context, scenario.registry)
     with capture_logs() as lines:
         events = []
         while results:

@@ -21,7 +21,7 @@ from monitor.polling.settings import PollSettings
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings, WorldOptions
 from tests.clocks import FastClock, ManualClock
-from tests.polling.conftest import NAME, Scene, asleep, until
+from tests.polling.conftest import NAME, Scenario, asleep, until
 from tests.polling.tiny_workspace import FORBIDDEN, NO_ROUTE, OVERLOADED, TinyWorkspace
 
 QUICK = PollSettings(
@@ -53,25 +53,25 @@ async def running(poller: WorkspacePoller) -> AsyncIterator[None]:
 @pytest.fixture
 async def live(
     workspace: TinyWorkspace, tmp_path: Path, settings: PollSettings
-) -> AsyncIterator[Scene]:
-    """A scene on the real clock, with a workspace that stands still in its own time."""
+) -> AsyncIterator[Scenario]:
+    """A scenario on the real clock, with a workspace that stands still in its own time."""
     workspace.clock = SystemClock()
-    made = Scene(clock=SystemClock(), folder=tmp_path, url=workspace.url, settings=settings)
+    made = Scenario(clock=SystemClock(), folder=tmp_path, url=workspace.url, settings=settings)
     await made.open()
     yield made
     await made.close()
 
 
-def status(scene: Scene) -> Reachability:
-    return scene.live_state.workspaces[NAME].reachability
+def status(scenario: Scenario) -> Reachability:
+    return scenario.live_state.workspaces[NAME].reachability
 
 
-def outcome(scene: Scene, poll: str) -> str | None:
-    found = scene.live_state.polls.get((NAME, poll))
+def outcome(scenario: Scenario, poll: str) -> str | None:
+    found = scenario.live_state.polls.get((NAME, poll))
     return found.last_outcome if found is not None else None
 
 
-async def test_one_failing_poll_stops_no_other(live: Scene, workspace: TinyWorkspace) -> None:
+async def test_one_failing_poll_stops_no_other(live: Scenario, workspace: TinyWorkspace) -> None:
     """With plan runs failing for good, job groups are followed; the workspace is degraded."""
     workspace.faults["planSnapshotRuns"] = OVERLOADED
     async with running(live.poller()):
@@ -94,7 +94,7 @@ async def test_one_failing_poll_stops_no_other(live: Scene, workspace: TinyWorks
     assert failures >= 1
 
 
-async def test_an_outage_is_shown_and_survived(live: Scene, workspace: TinyWorkspace) -> None:
+async def test_an_outage_is_shown_and_survived(live: Scenario, workspace: TinyWorkspace) -> None:
     """Unreachable while nothing answers, reachable after; events of the outage are published."""
     async with running(live.poller()):
         await until(lambda: outcome(live, "changes") == "ok")
@@ -111,14 +111,14 @@ async def test_an_outage_is_shown_and_survived(live: Scene, workspace: TinyWorks
     assert live.live_state.workspaces[NAME].reason is None
 
 
-def tries(scene: Scene) -> float:
+def tries(scenario: Scenario) -> float:
     """Return how often the workspace was tried in vain in the place of all polls."""
     labels = {"workspace": NAME, "poll": "recovery", "outcome": "unreachable"}
-    return scene.sample("dataprep_monitor_polls_total", **labels)
+    return scenario.sample("dataprep_monitor_polls_total", **labels)
 
 
 async def test_a_workspace_that_is_down_at_the_start_is_waited_for(
-    live: Scene, workspace: TinyWorkspace
+    live: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Following begins when it first answers; until then it is unreachable or refuses us."""
     workspace.faults[".*"] = OVERLOADED
@@ -135,7 +135,7 @@ async def test_a_workspace_that_is_down_at_the_start_is_waited_for(
 
 
 async def test_many_wakes_cause_one_poll_each_gap(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A burst of callbacks costs one poll; the idle interval is not waited for."""
     unbegun.settings = PollSettings()
@@ -168,7 +168,7 @@ def changes(workspace: TinyWorkspace) -> int:
 
 
 async def test_the_interval_is_short_while_something_runs(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Idle, a poll each half minute; with an active run, each five seconds."""
     unbegun.settings = PollSettings(jitter_share=0.0)
@@ -193,7 +193,7 @@ async def polls_in(seconds: int, workspace: TinyWorkspace, clock: ManualClock) -
 
 
 async def test_in_pc_the_reason_names_why_nothing_is_followed(
-    live: Scene, workspace: TinyWorkspace
+    live: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Flows and the specification are read on; the reason is one clear sentence."""
     live.client.requester.settings = type(live.client.settings)(
@@ -214,7 +214,9 @@ async def test_in_pc_the_reason_names_why_nothing_is_followed(
     assert workspace.count("jobGroups/.*") == 0
 
 
-async def test_a_refused_list_is_requested_ever_less(live: Scene, workspace: TinyWorkspace) -> None:
+async def test_a_refused_list_is_requested_ever_less(
+    live: Scenario, workspace: TinyWorkspace
+) -> None:
     """A poll that is refused goes on, slowly, and the others go on at their own pace."""
     workspace.faults["schedules"] = FORBIDDEN
     async with running(live.poller()):
@@ -227,8 +229,8 @@ async def test_a_refused_list_is_requested_ever_less(live: Scene, workspace: Tin
 @asynccontextmanager
 async def beside_a_sandbox(
     folder: Path, edition: Edition, rows: Literal["with_flow", "bare"]
-) -> AsyncIterator[tuple[Scene, Sandbox]]:
-    """Start a sandbox in which nothing runs yet, and open a scene that reads it."""
+) -> AsyncIterator[tuple[Scenario, Sandbox]]:
+    """Start a sandbox in which nothing runs yet, and open a scenario that reads it."""
     clock = FastClock()
     sandbox = Sandbox(
         SandboxSettings(
@@ -240,7 +242,7 @@ async def beside_a_sandbox(
         clock,
     )
     url = await sandbox.start()
-    scene = Scene(
+    scenario = Scenario(
         clock=clock,
         folder=folder,
         url=url,
@@ -248,11 +250,11 @@ async def beside_a_sandbox(
         edition=None,
         token=Secret(sandbox.token),
     )
-    await scene.open()
+    await scenario.open()
     try:
-        yield scene, sandbox
+        yield scenario, sandbox
     finally:
-        await scene.close()
+        await scenario.close()
         await sandbox.stop()
 
 
@@ -264,20 +266,20 @@ async def test_events_equal_the_ledger_of_a_sandbox(
     tmp_path: Path, edition: Edition, rows: Literal["with_flow", "bare"]
 ) -> None:
     """Every run of a busy workspace is published once, with the result that its ledger names."""
-    async with beside_a_sandbox(tmp_path, edition, rows) as (scene, sandbox):
-        async with running(scene.poller()):
-            await until(lambda: outcome(scene, "changes") == "ok")
+    async with beside_a_sandbox(tmp_path, edition, rows) as (scenario, sandbox):
+        async with running(scenario.poller()):
+            await until(lambda: outcome(scenario, "changes") == "ok")
             sandbox.open_for_work()
             await until(lambda: ends_of(sandbox).total() > 8)
             sandbox.stop_starting()
             await until(lambda: not sandbox.ledger.active())
-            await until(lambda: not scene.live_state.active)
+            await until(lambda: not scenario.live_state.active)
             expected = ends_of(sandbox)
             async with asyncio.timeout(10):
-                while await ends_published(scene) != expected:  # noqa: ASYNC110 - the store is polled
+                while await ends_published(scenario) != expected:  # noqa: ASYNC110 - the store is polled
                     await asyncio.sleep(0)
-        events = await scene.run_events()
-        edition_found = scene.live_state.workspaces[NAME].edition
+        events = await scenario.run_events()
+        edition_found = scenario.live_state.workspaces[NAME].edition
 
     assert len(events) == len(set(events))
     assert edition_found == str(edition)
@@ -295,11 +297,11 @@ def ends_of(sandbox: Sandbox) -> collections.Counter[tuple[str, str]]:
     )
 
 
-async def ends_published(scene: Scene) -> collections.Counter[tuple[str, str]]:
+async def ends_published(scenario: Scenario) -> collections.Counter[tuple[str, str]]:
     results = ("succeeded", "failed", "canceled", "lost")
     counted: collections.Counter[tuple[str, str]] = collections.Counter()
     for kind in RunKind:
-        transitions = [event.split(":")[1] for event in await scene.run_events(kind)]
+        transitions = [event.split(":")[1] for event in await scenario.run_events(kind)]
         counted.update(
             (str(kind), transition) for transition in transitions if transition in results
         )
@@ -307,7 +309,7 @@ async def ends_published(scene: Scene) -> collections.Counter[tuple[str, str]]:
 
 
 async def test_no_poll_sends_anything_without_the_lease(
-    live: Scene, workspace: TinyWorkspace
+    live: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Every poll ends unsent, which shows nothing about the workspace, and goes on with a lease."""
     lease = [True]

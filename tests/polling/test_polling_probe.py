@@ -14,7 +14,7 @@ from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.discovery.probe import Proof, infer_edition, probe
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene, until
+from tests.polling.conftest import NAME, Scenario, until
 from tests.polling.tiny_workspace import FORBIDDEN, NO_ROUTE, OVERLOADED, TinyWorkspace
 
 READS = frozenset(
@@ -100,7 +100,7 @@ def test_with_no_read_at_all_the_document_decides() -> None:
     assert "no read succeeded" in reason
 
 
-async def test_a_workspace_shows_its_edition(unbegun: Scene, workspace: TinyWorkspace) -> None:
+async def test_a_workspace_shows_its_edition(unbegun: Scenario, workspace: TinyWorkspace) -> None:
     """The reads go over the wire, and what is refused is not among the capabilities."""
     unbegun.client.requester.settings = type(unbegun.client.settings)(
         name=NAME, url=workspace.url, retries=0, requests_per_minute=60_000
@@ -116,7 +116,7 @@ async def test_a_workspace_shows_its_edition(unbegun: Scene, workspace: TinyWork
 
 
 async def test_a_configured_edition_is_not_doubted(
-    unbegun: Scene, workspace: TinyWorkspace
+    unbegun: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Only what reads find refused is switched off."""
     workspace.faults["schedules"] = FORBIDDEN
@@ -131,7 +131,7 @@ async def test_a_configured_edition_is_not_doubted(
     [(OVERLOADED, WorkspaceUnreachableError), ((401, "Unauthorized"), UnauthorizedError)],
 )
 async def test_an_outage_proves_nothing(
-    unbegun: Scene,
+    unbegun: Scenario,
     workspace: TinyWorkspace,
     fault: tuple[int, str],
     error: type[Exception],
@@ -143,10 +143,12 @@ async def test_an_outage_proves_nothing(
 
 
 async def test_a_loss_is_published_once_and_a_return_too(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """What is missing is switched off with one event, however often it is found missing."""
-    capability_discovery = CapabilityDiscovery(scene.context, ReachabilityJudge(scene.context))
+    capability_discovery = CapabilityDiscovery(
+        scenario.context, ReachabilityJudge(scenario.context)
+    )
     await capability_discovery.discover()
     workspace.faults["plans/.*"] = NO_ROUTE
     for fault in (NO_ROUTE, NO_ROUTE, None):
@@ -155,7 +157,7 @@ async def test_a_loss_is_published_once_and_a_return_too(
             workspace.faults["schedules"] = fault
         await capability_discovery.discover()
         await capability_discovery.switch_off_refused()
-    recorded = [event.event for event in await scene.bus.events(after=0, limit=100)]
+    recorded = [event.event for event in await scenario.bus.events(after=0, limit=100)]
     published = [
         (event.what, event.after) for event in recorded if isinstance(event, WorkspaceEvent)
     ]
@@ -167,32 +169,36 @@ async def test_a_loss_is_published_once_and_a_return_too(
 
 
 async def test_a_refused_read_switches_off_what_rests_on_it(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """An operation that turns out to be absent later is heeded without a new probe."""
-    capability_discovery = CapabilityDiscovery(scene.context, ReachabilityJudge(scene.context))
+    capability_discovery = CapabilityDiscovery(
+        scenario.context, ReachabilityJudge(scenario.context)
+    )
     await capability_discovery.discover()
     workspace.faults["flowRuns/.*"] = NO_ROUTE
     workspace.put_job_group(1, "Complete", flowRun={"id": 71})
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     with pytest.raises(Exception, match="getFlowRun"):
-        await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
+        await scenario.polls.flow_runs.poll(scenario.polls.job_groups.handle)
     await capability_discovery.switch_off_refused()
 
-    assert not scene.context.can(Capability.FOLLOW_FLOW_RUNS)
-    assert scene.context.can(Capability.LIST_CHANGES)
+    assert not scenario.context.can(Capability.FOLLOW_FLOW_RUNS)
+    assert scenario.context.can(Capability.LIST_CHANGES)
 
 
 async def test_no_poll_waits_for_a_probe_that_another_began(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A probe may take long in a small budget; one is enough, and the other polls go on."""
-    capability_discovery = CapabilityDiscovery(scene.context, ReachabilityJudge(scene.context))
+    capability_discovery = CapabilityDiscovery(
+        scenario.context, ReachabilityJudge(scenario.context)
+    )
     await capability_discovery.discover()
     await clock.advance(3_600)
     workspace.faults["schedules"] = NO_ROUTE
     with pytest.raises(NotAvailableError):
-        await scene.poll("schedules")
+        await scenario.poll("schedules")
     workspace.holds["flows"] = asyncio.Event()
     probing = asyncio.create_task(capability_discovery.switch_off_refused())
     await until(lambda: workspace.count("flows") == 2)
@@ -201,12 +207,12 @@ async def test_no_poll_waits_for_a_probe_that_another_began(
     workspace.holds["flows"].set()
     await probing
 
-    assert not scene.context.can(Capability.READ_SCHEDULES)
+    assert not scenario.context.can(Capability.READ_SCHEDULES)
     assert workspace.count("flows") == 2
 
 
 async def test_one_failing_read_leaves_the_rest_proven(
-    unbegun: Scene, workspace: TinyWorkspace
+    unbegun: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A list that fails for now is neither found nor refused, and the finding is not sure."""
     workspace.faults["planSnapshotRuns"] = OVERLOADED

@@ -19,7 +19,7 @@ from monitor.model.errors import (
 from monitor.model.live_state import Reachability
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene
+from tests.polling.conftest import NAME, Scenario
 
 
 def down(operation_id: str, status_code: int | None = 503) -> WorkspaceUnreachableError:
@@ -27,7 +27,7 @@ def down(operation_id: str, status_code: int | None = 503) -> WorkspaceUnreachab
 
 
 @pytest.fixture
-def judge(unbegun: Scene) -> ReachabilityJudge:
+def judge(unbegun: Scenario) -> ReachabilityJudge:
     """Reachability after three successful polls."""
     made = ReachabilityJudge(unbegun.context)
     for poll in ("changes", "plan_runs", "reconciliation"):
@@ -35,11 +35,11 @@ def judge(unbegun: Scene) -> ReachabilityJudge:
     return made
 
 
-def reachability(scene: Scene) -> Reachability:
-    return scene.live_state.workspaces[NAME].reachability
+def reachability(scenario: Scenario) -> Reachability:
+    return scenario.live_state.workspaces[NAME].reachability
 
 
-def test_silence_is_an_outage_at_once(unbegun: Scene, judge: ReachabilityJudge) -> None:
+def test_silence_is_an_outage_at_once(unbegun: Scenario, judge: ReachabilityJudge) -> None:
     """No answer at all concerns every operation."""
     judge.failed("changes", down("listJobLibrary", None))
 
@@ -47,7 +47,7 @@ def test_silence_is_an_outage_at_once(unbegun: Scene, judge: ReachabilityJudge) 
 
 
 def test_one_failing_operation_is_no_outage(
-    unbegun: Scene, judge: ReachabilityJudge, clock: ManualClock
+    unbegun: Scenario, judge: ReachabilityJudge, clock: ManualClock
 ) -> None:
     """Several polls that fail by the same operation leave the workspace degraded, steadily."""
     judge.failed("plan_runs", down("listPlanSnapshotRuns"))
@@ -61,7 +61,7 @@ def test_one_failing_operation_is_no_outage(
     assert unbegun.live_state.workspaces[NAME].since == since
 
 
-def test_two_failing_operations_are_an_outage(unbegun: Scene, judge: ReachabilityJudge) -> None:
+def test_two_failing_operations_are_an_outage(unbegun: Scenario, judge: ReachabilityJudge) -> None:
     """It ends with the first success of any poll, also for the polls that have not run since."""
     judge.failed("plan_runs", down("listPlanSnapshotRuns"))
     judge.failed("changes", down("listJobLibrary"))
@@ -85,7 +85,7 @@ def test_two_failing_operations_are_an_outage(unbegun: Scene, judge: Reachabilit
     ],
 )
 def test_other_failures_degrade(
-    unbegun: Scene, judge: ReachabilityJudge, error: MonitorError
+    unbegun: Scenario, judge: ReachabilityJudge, error: MonitorError
 ) -> None:
     """An error in an answer or of our own budget is no outage; the reason is reported."""
     for poll in ("changes", "plan_runs", "reconciliation"):
@@ -99,7 +99,7 @@ def test_other_failures_degrade(
     "error", [BusUnavailableError("disk full"), LeaseUncertainError("lease not sure")]
 )
 def test_our_own_store_shows_nothing_about_the_workspace(
-    unbegun: Scene, judge: ReachabilityJudge, error: MonitorError
+    unbegun: Scenario, judge: ReachabilityJudge, error: MonitorError
 ) -> None:
     """A full disk or a lost lease leaves the workspace as reachable as it was."""
     judge.failed("changes", error)
@@ -108,7 +108,7 @@ def test_our_own_store_shows_nothing_about_the_workspace(
 
 
 def test_a_request_in_vain_is_an_outage_until_anything_is_answered(
-    unbegun: Scene, judge: ReachabilityJudge
+    unbegun: Scenario, judge: ReachabilityJudge
 ) -> None:
     """It does not wait for the retries of a poll, and the poll's own failure replaces it."""
     judge.silence(down("listJobLibrary", None))
@@ -124,7 +124,7 @@ def test_a_request_in_vain_is_an_outage_until_anything_is_answered(
 
 
 def test_a_request_in_vain_is_forgotten_with_the_next_success(
-    unbegun: Scene, judge: ReachabilityJudge
+    unbegun: Scenario, judge: ReachabilityJudge
 ) -> None:
     """Also where a failure of another kind has changed the reachability meanwhile."""
     judge.silence(down("listJobLibrary", None))
@@ -135,7 +135,7 @@ def test_a_request_in_vain_is_forgotten_with_the_next_success(
 
 
 def test_a_failure_is_over_when_its_poll_has_nothing_to_request(
-    unbegun: Scene, judge: ReachabilityJudge
+    unbegun: Scenario, judge: ReachabilityJudge
 ) -> None:
     """Where nothing can be listed, a poll that had failed succeeds without any request."""
     judge.failed("reconciliation", TryLaterError("the list lacks 7"))

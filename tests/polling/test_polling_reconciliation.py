@@ -10,7 +10,7 @@ import pytest
 from monitor.model.errors import DoubtedListError, NotAvailableError, TryLaterError
 from monitor.model.runs import NATIVE_STATUSES, RunKind
 from tests.clocks import ManualClock
-from tests.polling.conftest import Scene
+from tests.polling.conftest import Scenario
 from tests.polling.tiny_workspace import (
     FORBIDDEN,
     NO_ROUTE,
@@ -20,188 +20,188 @@ from tests.polling.tiny_workspace import (
 )
 
 
-async def one_running(scene: Scene, workspace: TinyWorkspace, clock: ManualClock) -> None:
+async def one_running(scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock) -> None:
     workspace.put_job_group(1, "InProgress")
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     await clock.advance(300)
 
 
 async def test_an_active_run_behind_the_overlap_is_found(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A run whose stamp lies before the watermark less the overlap is observed while it runs."""
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     late = stamp(workspace.now() - timedelta(seconds=1_000))
     workspace.put_job_group(1, "InProgress", createdAt=late, updatedAt=late)
-    await scene.polls.changes.poll()
-    assert await scene.run_events() == []
+    await scenario.polls.changes.poll()
+    assert await scenario.run_events() == []
 
-    await scene.poll("reconciliation")
+    await scenario.poll("reconciliation")
 
-    assert await scene.run_events() == ["1:queued", "1:started"]
+    assert await scenario.run_events() == ["1:queued", "1:started"]
 
 
 async def test_an_ended_run_behind_the_overlap_is_found(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """What was created in the last day is listed again, so that a run missed whole is published."""
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     late = stamp(workspace.now() - timedelta(seconds=1_000))
     workspace.put_job_group(1, "Failed", createdAt=late, updatedAt=late)
     workspace.put_plan_run(7, "Failed", createdAt=late, updatedAt=late, finishedAt=late)
-    await scene.polls.changes.poll()
-    await scene.poll("reconciliation")
-    assert await scene.run_events() == []
+    await scenario.polls.changes.poll()
+    await scenario.poll("reconciliation")
+    assert await scenario.run_events() == []
 
-    await scene.poll("relist")
+    await scenario.poll("relist")
 
-    assert "1:failed" in await scene.run_events(RunKind.JOB_GROUP)
-    assert "7:failed" in await scene.run_events(RunKind.PLAN_RUN)
+    assert "1:failed" in await scenario.run_events(RunKind.JOB_GROUP)
+    assert "7:failed" in await scenario.run_events(RunKind.PLAN_RUN)
 
 
 async def test_only_what_the_lists_omit_is_read_by_id(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """The reconciliation's cost is its pages plus the runs that ended unobserved."""
     for number in range(1, 6):
         workspace.put_job_group(number, "InProgress")
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     await clock.advance(300)
     late = stamp(workspace.now() - timedelta(seconds=1_000))
     workspace.put_job_group(3, "Complete", updatedAt=late)
-    await scene.poll("reconciliation")
+    await scenario.poll("reconciliation")
 
     assert [workspace.count(f"jobGroups/{number}") for number in range(1, 6)] == [0, 0, 1, 0, 0]
-    assert "3:succeeded" in await scene.run_events()
+    assert "3:succeeded" in await scenario.run_events()
 
 
 async def test_a_run_that_is_gone_twice_ends_once_as_lost(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """One denial ends nothing, the second in another reconciliation does, a third adds nothing."""
-    await one_running(scene, workspace, clock)
+    await one_running(scenario, workspace, clock)
     del workspace.tables["jobLibrary"][1]
-    await scene.poll("reconciliation")
-    await scene.poll("reconciliation")
-    assert "1:lost" not in await scene.run_events()
+    await scenario.poll("reconciliation")
+    await scenario.poll("reconciliation")
+    assert "1:lost" not in await scenario.run_events()
 
     for _ in range(2):
         await clock.advance(300)
-        await scene.poll("reconciliation")
+        await scenario.poll("reconciliation")
 
-    assert (await scene.run_events()).count("1:lost") == 1
+    assert (await scenario.run_events()).count("1:lost") == 1
 
 
 async def test_a_run_that_comes_back_is_not_lost(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Only consecutive denials count: an answer in between resets them."""
-    await one_running(scene, workspace, clock)
+    await one_running(scenario, workspace, clock)
     row = workspace.tables["jobLibrary"].pop(1)
-    await scene.poll("reconciliation")
+    await scenario.poll("reconciliation")
     await clock.advance(300)
     workspace.tables["jobLibrary"][1] = row
-    await scene.poll("reconciliation")
+    await scenario.poll("reconciliation")
     await clock.advance(300)
     del workspace.tables["jobLibrary"][1]
-    await scene.poll("reconciliation")
+    await scenario.poll("reconciliation")
 
-    assert "1:lost" not in await scene.run_events()
+    assert "1:lost" not in await scenario.run_events()
 
 
 @pytest.mark.parametrize("fault", [FORBIDDEN, NO_ROUTE])
 async def test_a_refusal_ends_nothing(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, fault: tuple[int, str]
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, fault: tuple[int, str]
 ) -> None:
     """403 and an unknown route let live state grow old; no run ends by them."""
-    await one_running(scene, workspace, clock)
+    await one_running(scenario, workspace, clock)
     del workspace.tables["jobLibrary"][1]
     workspace.faults["jobGroups/1"] = fault
     for _ in range(4):
         with pytest.raises(NotAvailableError):
-            await scene.poll("reconciliation")
+            await scenario.poll("reconciliation")
         await clock.advance(300)
 
-    assert await scene.run_events() == ["1:queued", "1:started"]
-    active = scene.live_state.active[scene.key(1)]
+    assert await scenario.run_events() == ["1:queued", "1:started"]
+    active = scenario.live_state.active[scenario.key(1)]
     assert active.confirmed_at < clock.now() - timedelta(seconds=900)
 
 
 async def test_a_refusal_keeps_no_other_run_from_its_end(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """The runs after a refused one are still read."""
     for number in (1, 2):
         workspace.put_job_group(number, "InProgress")
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     await clock.advance(300)
     late = stamp(workspace.now() - timedelta(seconds=1_000))
     for number in (1, 2):
         workspace.put_job_group(number, "Complete", updatedAt=late)
     workspace.faults["jobGroups/1"] = FORBIDDEN
     with pytest.raises(NotAvailableError):
-        await scene.poll("reconciliation")
+        await scenario.poll("reconciliation")
 
-    assert "2:succeeded" in await scene.run_events()
+    assert "2:succeeded" in await scenario.run_events()
 
 
 async def test_a_failed_list_concludes_nothing(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A run that a failed list could not show is neither read by id nor ended."""
-    await one_running(scene, workspace, clock)
+    await one_running(scenario, workspace, clock)
     workspace.faults["jobLibrary"] = OVERLOADED
     for _ in range(3):
         with pytest.raises(TryLaterError):
-            await scene.poll("reconciliation")
+            await scenario.poll("reconciliation")
         await clock.advance(300)
 
     assert workspace.count("jobGroups/1") == 0
-    assert await scene.run_events() == ["1:queued", "1:started"]
+    assert await scenario.run_events() == ["1:queued", "1:started"]
 
 
 async def test_plan_runs_and_flow_runs_are_lost_too(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Deleted runs of every kind end, in a workspace that still shows runs of before."""
     ended = workspace.put_job_group(9, "Complete")
     workspace.put_plan_run(7, "InProgress")
     workspace.put_flow_run(71)
     workspace.put_job_group(1, "InProgress", flowRun={"id": 71})
-    await scene.polls.changes.poll()
-    await scene.polls.plan_runs.poll()
+    await scenario.polls.changes.poll()
+    await scenario.polls.plan_runs.poll()
     workspace.tables["planSnapshotRuns"].clear()
     workspace.tables["jobLibrary"] = {9: ended}
     workspace.flow_run_words.clear()
     for _ in range(4):
         await clock.advance(300)
         with suppress(DoubtedListError):
-            await scene.poll("reconciliation")
-        await scene.poll("relist")
+            await scenario.poll("reconciliation")
+        await scenario.poll("relist")
 
-    events = await scene.run_events()
+    events = await scenario.run_events()
     assert [f"{run}:lost" in events for run in (1, 7, 71)] == [True, True, True]
-    assert not scene.live_state.active
+    assert not scenario.live_state.active
 
 
 async def test_an_unknown_word_is_not_finished(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A run with an unknown status stays active and is confirmed by its id."""
-    await one_running(scene, workspace, clock)
+    await one_running(scenario, workspace, clock)
     workspace.put_job_group(1, "Hibernating")
-    await scene.poll("reconciliation")
+    await scenario.poll("reconciliation")
 
-    active = scene.live_state.active[scene.key(1)]
+    active = scenario.live_state.active[scenario.key(1)]
     assert active.run.native_status == "Hibernating"
     assert active.confirmed_at == clock.now()
 
 
 async def test_every_active_status_of_the_list_is_reconciled(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A word that is added to the list is reconciled as well."""
-    await scene.poll("reconciliation")
+    await scenario.poll("reconciliation")
 
     listed = {query["status"] for path, query in workspace.requests if path == "jobLibrary"}
     assert listed == {word for word, state in NATIVE_STATUSES.items() if not state.is_terminal}

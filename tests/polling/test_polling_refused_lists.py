@@ -12,7 +12,7 @@ from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.poll_loop.poll import Poll
 from monitor.polling.poll_loop.runner import PollAttempts
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene
+from tests.polling.conftest import NAME, Scenario
 from tests.polling.tiny_workspace import TinyWorkspace
 
 FORBIDDEN = (403, "Forbidden")
@@ -22,29 +22,29 @@ ANSWERS = pytest.mark.parametrize("answer", [FORBIDDEN, NO_ROUTE, GONE], ids=["4
 
 
 class Discovered:
-    """A scene whose capabilities are discovered, as by a running poller."""
+    """A scenario whose capabilities are discovered, as by a running poller."""
 
-    def __init__(self, scene: Scene) -> None:
-        self.scene = scene
-        self.attempts = PollAttempts(scene.context, scene.registry)
-        self.discovery = CapabilityDiscovery(scene.context, self.attempts.reachability)
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.attempts = PollAttempts(scenario.context, scenario.registry)
+        self.discovery = CapabilityDiscovery(scenario.context, self.attempts.reachability)
 
     async def run(self, *names: str) -> None:
         """Attempt polls as the runner does: only those whose capability is there."""
         for name in names:
-            poll: Poll = self.scene.declared[name]
-            if poll.needs is None or self.scene.context.can(poll.needs):
+            poll: Poll = self.scenario.declared[name]
+            if poll.needs is None or self.scenario.context.can(poll.needs):
                 await self.attempts.attempt(name, poll.run, again_seconds=60)
             await self.discovery.switch_off_refused()
 
     @property
     def status(self) -> WorkspaceStatus:
-        return self.scene.live_state.workspaces[NAME]
+        return self.scenario.live_state.workspaces[NAME]
 
 
 @pytest.fixture
-async def discovered(scene: Scene, workspace: TinyWorkspace) -> Discovered:
-    made = Discovered(scene)
+async def discovered(scenario: Scenario, workspace: TinyWorkspace) -> Discovered:
+    made = Discovered(scenario)
     await made.discovery.discover()
     workspace.put_job_group(1, "InProgress")
     await made.run("changes", "plan_runs")
@@ -59,13 +59,13 @@ async def test_reading_known_runs_does_not_confirm_a_kind_whose_list_is_refused(
     answer: tuple[int, str],
 ) -> None:
     """Without the list of job groups new ones are unseen, however well known ones are read."""
-    live_state = discovered.scene.live_state
+    live_state = discovered.scenario.live_state
     confirmed_at = live_state.confirmed[NAME, RunKind.JOB_GROUP]
     workspace.faults["jobLibrary"] = answer
     await clock.advance(60)
     await discovered.run("changes", "by_id")
 
-    run = live_state.active[discovered.scene.key(1)]
+    run = live_state.active[discovered.scenario.key(1)]
     assert run.confirmed_at == clock.now()
     assert live_state.confirmed[NAME, RunKind.JOB_GROUP] == confirmed_at
     assert discovered.status.reachability is Reachability.DEGRADED
@@ -81,7 +81,7 @@ async def test_no_run_is_lost_while_its_list_is_refused(
     for _ in range(4):
         await clock.advance(300)
         await discovered.run("changes", "by_id", "reconciliation")
-    assert discovered.scene.key(1) in discovered.scene.live_state.active
+    assert discovered.scenario.key(1) in discovered.scenario.live_state.active
 
     workspace.faults.clear()
     del workspace.tables["jobLibrary"][1]
@@ -89,7 +89,7 @@ async def test_no_run_is_lost_while_its_list_is_refused(
     for _ in range(2):
         await clock.advance(300)
         await discovered.run("changes", "by_id", "reconciliation")
-    assert (await discovered.scene.run_events())[-1] == "1:lost"
+    assert (await discovered.scenario.run_events())[-1] == "1:lost"
 
 
 @ANSWERS
@@ -101,8 +101,8 @@ async def test_a_refused_list_is_known_over_a_restart(
     await discovered.run("changes", "plan_runs")
     before = discovered.status
     await clock.advance(60)
-    await discovered.scene.restart()
-    again = Discovered(discovered.scene)
+    await discovered.scenario.restart()
+    again = Discovered(discovered.scenario)
     await again.discovery.discover()
 
     assert again.status.refused == before.refused
@@ -111,11 +111,11 @@ async def test_a_refused_list_is_known_over_a_restart(
     workspace.faults.clear()
     await again.discovery.discover()
     assert again.status.refused == ()
-    assert again.scene.context.can(Capability.LIST_CHANGES)
+    assert again.scenario.context.can(Capability.LIST_CHANGES)
 
 
 async def test_what_was_never_answered_is_not_offered(
-    unbegun: Scene, workspace: TinyWorkspace
+    unbegun: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A token that never could list plan runs is no outage, however often it is refused."""
     workspace.faults["planSnapshotRuns"] = FORBIDDEN
@@ -127,7 +127,7 @@ async def test_what_was_never_answered_is_not_offered(
 
     assert discovered.status.refused == ()
     assert discovered.status.reachability is Reachability.REACHABLE
-    assert not discovered.scene.context.can(Capability.LIST_PLAN_RUNS)
+    assert not discovered.scenario.context.can(Capability.LIST_PLAN_RUNS)
 
 
 async def test_an_edition_that_is_configured_smaller_expects_nothing_more(
@@ -137,9 +137,9 @@ async def test_an_edition_that_is_configured_smaller_expects_nothing_more(
     workspace.faults["jobLibrary"] = FORBIDDEN
     await discovered.run("changes")
     assert discovered.status.refused
-    discovered.scene.edition = Edition.LE
-    await discovered.scene.restart(Edition.LE)
-    again = Discovered(discovered.scene)
+    discovered.scenario.edition = Edition.LE
+    await discovered.scenario.restart(Edition.LE)
+    again = Discovered(discovered.scenario)
     await again.discovery.discover()
 
     assert again.status.refused == ()

@@ -17,7 +17,7 @@ from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorldOptions
 from tests.clocks import ManualClock, advance_together
-from tests.polling.conftest import NAME, Scene, loops, until
+from tests.polling.conftest import NAME, Scenario, loops, until
 
 READS = (
     "listJobLibrary",
@@ -58,14 +58,14 @@ class Lives:
         self._folder = folder
         self._configured = configured
         self._requests_per_minute = requests_per_minute
-        self.scene: Scene
+        self.scenario: Scenario
 
     @property
     def options(self) -> WorldOptions:
         return self.sandbox.world.options
 
     async def start(self) -> None:
-        self.scene = Scene(
+        self.scenario = Scenario(
             clock=self.clock,
             folder=self._folder,
             url=await self.sandbox.start(),
@@ -79,8 +79,8 @@ class Lives:
     @contextlib.asynccontextmanager
     async def life(self, *, seconds: float = 0.0) -> AsyncIterator[None]:
         """Follow the workspace; yield when every poll has had ``seconds``."""
-        await self.scene.open()
-        task = asyncio.create_task(self.scene.poller().run())
+        await self.scenario.open()
+        task = asyncio.create_task(self.scenario.poller().run())
         try:
             await self._settle()
             await self.pass_time(seconds)
@@ -88,7 +88,7 @@ class Lives:
         finally:
             task.cancel()
             await asyncio.wait([task])
-            await self.scene.close()
+            await self.scenario.close()
 
     async def pass_time(self, seconds: float) -> None:
         for _ in range(int(seconds // 30)):
@@ -110,7 +110,7 @@ class Lives:
     async def live(self, *, seconds: float = 120.0) -> list[tuple[str, str | None, str | None]]:
         """Live once and return all that was ever published of the workspace itself."""
         async with self.life(seconds=seconds):
-            return await self.scene.changes()
+            return await self.scenario.changes()
 
 
 @contextlib.asynccontextmanager
@@ -166,7 +166,7 @@ async def test_half_answers_change_nothing(
             await it.live(seconds=330)
         setattr(it.options, fault, 0.0)
         assert await it.live(seconds=600) == []
-        status = it.scene.live_state.workspaces[NAME]
+        status = it.scenario.live_state.workspaces[NAME]
         assert status.edition == str(edition)
         assert Capability.READ_SCHEDULES not in status.capabilities
 
@@ -224,7 +224,7 @@ async def test_a_refusal_outlasts_reads_that_have_no_answer(tmp_path: Path) -> N
         it.options.only, it.options.status_503 = frozenset(it.options.lose), 1.0
         for _ in range(2):
             assert await it.live(seconds=1_200) == changes
-        status = it.scene.live_state.workspaces[NAME]
+        status = it.scenario.live_state.workspaces[NAME]
         assert {known.capability for known in status.refused} == {
             "read_schedules",
             "read_tokens",

@@ -16,7 +16,7 @@ from monitor.polling.run_observations import (
     plan_run_observation,
 )
 from monitor.workspace.payloads import JobGroupRow, JobRow, PlanRunRow
-from tests.polling.conftest import Scene
+from tests.polling.conftest import Scenario
 
 START = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
@@ -163,7 +163,7 @@ def test_job_groups_show_that_a_flow_run_has_begun(words: list[str], status: Sta
     assert begun.started_at is begun.finished_at is None
 
 
-async def test_the_page_of_a_cloud_drops_the_api_label(unbegun: Scene) -> None:
+async def test_the_page_of_a_cloud_drops_the_api_label(unbegun: Scenario) -> None:
     """Links lead to the page that people open; any other host is left as it is."""
     settings = unbegun.client.settings
     urls = {}

@@ -10,7 +10,7 @@ from monitor.model.events import RunEvent
 from monitor.model.runs import JobCount, JobRecord, RunState, Status
 from monitor.polling.run_observations import job_summary
 from monitor.workspace.payloads import JobRow
-from tests.polling.conftest import Scene
+from tests.polling.conftest import Scenario
 from tests.polling.job_record_readers import detailed, readers
 from tests.polling.tiny_workspace import TinyWorkspace, stamp
 
@@ -100,7 +100,7 @@ def test_of_many_jobs_the_failed_ones_are_kept() -> None:
 
 
 async def test_records_are_stored_with_the_run_and_not_with_its_events(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """The page reads them from the run; the log has the counts alone."""
     first = workspace.now()
@@ -111,9 +111,9 @@ async def test_records_are_stored_with_the_run_and_not_with_its_events(
         }
         workspace.put_job(7, jobType=kind, **times)
     workspace.put_job_group(7, "Complete")
-    async with readers(scene):
-        await scene.polls.changes.poll()
-        state = await detailed(scene, 7)
+    async with readers(scenario):
+        await scenario.polls.changes.poll()
+        state = await detailed(scenario, 7)
 
     assert state.jobs is not None
     begun = first.replace(microsecond=0)
@@ -121,9 +121,9 @@ async def test_records_are_stored_with_the_run_and_not_with_its_events(
         ("wrangle", "succeeded", begun),
         ("filewriter", "succeeded", begun + timedelta(seconds=4)),
     ]
-    stored = await scene.bus.runs([state.key])
+    stored = await scenario.bus.runs([state.key])
     assert stored[state.key] == state
-    events = [recorded.event for recorded in await scene.bus.events(after=0, limit=99)]
+    events = [recorded.event for recorded in await scenario.bus.events(after=0, limit=99)]
     kept = [event.run.jobs for event in events if isinstance(event, RunEvent) and event.run.jobs]
     assert kept
     assert all(jobs.records == () for jobs in kept)
@@ -131,16 +131,16 @@ async def test_records_are_stored_with_the_run_and_not_with_its_events(
 
 
 async def test_the_progress_of_an_active_run_shows_its_jobs(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A run that works has its job records before its end, in the live state."""
     workspace.put_job_group(7)
     workspace.put_job(7, "Complete", finishedAt=stamp(workspace.now()))
     workspace.put_job(7, "InProgress", jobType="profile")
-    await scene.polls.changes.poll()
-    await scene.declared["progress"].run()
+    await scenario.polls.changes.poll()
+    await scenario.declared["progress"].run()
 
-    (active,) = scene.live_state.active.values()
+    (active,) = scenario.live_state.active.values()
     assert active.run.jobs is not None
     assert [job.status for job in active.run.jobs.records] == [Status.SUCCEEDED, Status.RUNNING]
 

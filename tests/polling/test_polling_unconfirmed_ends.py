@@ -11,7 +11,7 @@ from monitor.model.observations import Observation
 from monitor.model.runs import RunState, Source, Status
 from monitor.polling.settings import PollSettings
 from tests.clocks import ManualClock
-from tests.polling.conftest import Scene, until
+from tests.polling.conftest import Scenario, until
 from tests.polling.job_record_readers import readers
 from tests.polling.tiny_workspace import TinyWorkspace, stamp
 
@@ -23,34 +23,34 @@ def settings() -> PollSettings:
     return PollSettings(detail_wait_seconds=1.0)
 
 
-async def claim(scene: Scene, word: str) -> None:
+async def claim(scenario: Scenario, word: str) -> None:
     """Observe a callback as the inbox does, completed by the job records that come in time."""
     claimed = Observation(
-        key=scene.key(1),
+        key=scenario.key(1),
         source=Source.CALLBACK,
-        observed_at=scene.clock.now(),
+        observed_at=scenario.clock.now(),
         native_status=word,
     )
-    await scene.observer.observe(await scene.polls.details.complete((claimed,)))
+    await scenario.observer.observe(await scenario.polls.details.complete((claimed,)))
 
 
-async def state_of(scene: Scene) -> RunState:
-    state = await scene.state(1)
+async def state_of(scenario: Scenario) -> RunState:
+    state = await scenario.state(1)
     assert state is not None
     return state
 
 
 @pytest.fixture
-async def running(scene: Scene, workspace: TinyWorkspace, clock: ManualClock) -> Scene:
-    """A scene with one known job group that runs."""
+async def running(scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock) -> Scenario:
+    """A scenario with one known job group that runs."""
     workspace.put_job_group(1, "InProgress")
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     await clock.advance(300)
-    return scene
+    return scenario
 
 
 async def test_records_read_for_a_claim_are_not_read_again(
-    running: Scene, workspace: TinyWorkspace
+    running: Scenario, workspace: TinyWorkspace
 ) -> None:
     """The claimed end carries them, and the workspace's end needs no second read."""
     workspace.put_job(1, "Failed", errorMessage={"message": "no such column"})
@@ -67,7 +67,7 @@ async def test_records_read_for_a_claim_are_not_read_again(
 
 
 async def test_repeated_claims_read_no_records(
-    running: Scene, workspace: TinyWorkspace, clock: ManualClock
+    running: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A callback that lies again and again about a run that goes on costs what the first costs."""
     workspace.put_job(1, "InProgress")
@@ -89,7 +89,7 @@ async def test_repeated_claims_read_no_records(
 
 
 async def test_late_records_of_a_claim_confirm_nothing(
-    running: Scene, workspace: TinyWorkspace, clock: ManualClock
+    running: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """They were read because a callback named an end, which is not the workspace's report."""
     workspace.put_job(1, "Failed", errorMessage={"message": "no such column"})
@@ -109,7 +109,7 @@ async def test_late_records_of_a_claim_confirm_nothing(
 
 
 async def test_a_claimed_run_that_has_left_the_active_lists_is_read_by_id(
-    running: Scene, workspace: TinyWorkspace
+    running: Scenario, workspace: TinyWorkspace
 ) -> None:
     """The next reconciliation finds its true end, where no list of changes shows it."""
     await running.observer.observe(
@@ -133,7 +133,7 @@ async def test_a_claimed_run_that_has_left_the_active_lists_is_read_by_id(
 
 
 async def test_a_restart_knows_what_is_unconfirmed(
-    running: Scene, workspace: TinyWorkspace
+    running: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A claimed run is still active after a restart, and its true end corrects the claim."""
     await running.observer.observe(

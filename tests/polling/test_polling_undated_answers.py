@@ -8,7 +8,7 @@ import pytest
 
 from monitor.model.runs import Status
 from tests.clocks import ManualClock
-from tests.polling.conftest import Scene
+from tests.polling.conftest import Scenario
 from tests.polling.tiny_workspace import TinyWorkspace
 
 
@@ -22,43 +22,43 @@ def workspace_ahead(request: pytest.FixtureRequest, workspace: TinyWorkspace) ->
 
 
 async def end_without_times(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, number: int, word: str
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, number: int, word: str
 ) -> None:
     """Let a run end of which the workspace shows no time, after it was shown active."""
     workspace.put_job_group(number)
-    await scene.poll("changes")
+    await scenario.poll("changes")
     await clock.advance(30)
     row = workspace.put_job_group(number, word)
     shown = {key: value for key, value in row.items() if key != "updatedAt"}
     workspace.documents[f"jobGroups/{number}"] = shown
-    await scene.poll("reconciliation")
+    await scenario.poll("reconciliation")
 
 
-def last_status(scene: Scene) -> list[Status | None]:
-    return [health.last_status for health in scene.live_state.pipeline_health.values()]
+def last_status(scenario: Scenario) -> list[Status | None]:
+    return [health.last_status for health in scenario.live_state.pipeline_health.values()]
 
 
 async def test_ends_with_and_without_times_stay_in_their_order(
-    workspace_ahead: TinyWorkspace, unbegun: Scene, clock: ManualClock
+    workspace_ahead: TinyWorkspace, unbegun: Scenario, clock: ManualClock
 ) -> None:
     """The last state is that of the run that ended last, though only some ends have a time."""
-    scene, workspace = unbegun, workspace_ahead
-    await scene.begin()
+    scenario, workspace = unbegun, workspace_ahead
+    await scenario.begin()
     for number, words in enumerate((("Complete", "Failed"), ("Failed", "Complete"))):
         first, last = words
         workspace.put_job_group(10 * number + 1)
-        await scene.poll("changes")
+        await scenario.poll("changes")
         await clock.advance(30)
         workspace.put_job_group(10 * number + 1, first)
-        await scene.poll("reconciliation")
+        await scenario.poll("reconciliation")
         await clock.advance(30)
-        await end_without_times(scene, workspace, clock, 10 * number + 2, last)
-        assert last_status(scene) == [Status(last.lower().replace("complete", "succeeded"))]
+        await end_without_times(scenario, workspace, clock, 10 * number + 2, last)
+        assert last_status(scenario) == [Status(last.lower().replace("complete", "succeeded"))]
         await clock.advance(30)
         workspace.put_job_group(10 * number + 3)
-        await scene.poll("changes")
+        await scenario.poll("changes")
         await clock.advance(30)
         workspace.put_job_group(10 * number + 3, first)
-        await scene.poll("reconciliation")
-        assert last_status(scene) == [Status(first.lower().replace("complete", "succeeded"))]
+        await scenario.poll("reconciliation")
+        assert last_status(scenario) == [Status(first.lower().replace("complete", "succeeded"))]
         await clock.advance(30)

@@ -12,7 +12,7 @@ from monitor.polling.flow_runs.tracked_flow_runs import Urgency
 from monitor.polling.poll_loop.poll import WhenDue
 from monitor.polling.poll_loop.runner import PollAttempts
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene
+from tests.polling.conftest import NAME, Scenario
 from tests.polling.tiny_workspace import FORBIDDEN, NO_OBJECT, TinyWorkspace
 
 BROKEN = (500, "InternalServerError")
@@ -32,25 +32,25 @@ def put(workspace: TinyWorkspace, run_id: int, status: str = "Complete") -> None
     )
 
 
-async def poll_for(scene: Scene, clock: ManualClock, *, minutes: int) -> None:
+async def poll_for(scenario: Scenario, clock: ManualClock, *, minutes: int) -> None:
     """Run the polls as a poller does: what fails is recorded, and stops no other."""
-    attempts = PollAttempts(scene.context, scene.registry)
+    attempts = PollAttempts(scenario.context, scenario.registry)
     for _ in range(minutes * 4):
         for name in _POLLS:
-            poll = scene.declared[name]
+            poll = scenario.declared[name]
             if not isinstance(poll.timing, WhenDue) or poll.timing.seconds_until_due() == 0:
                 await attempts.attempt(name, poll.run, again_seconds=None)
         await clock.advance(15)
 
 
-def named(scene: Scene) -> list[str]:
-    return [run.id for run in scene.live_state.workspaces[NAME].unreadable]
+def named(scenario: Scenario) -> list[str]:
+    return [run.id for run in scenario.live_state.workspaces[NAME].unreadable]
 
 
 @pytest.mark.parametrize("fault", [FORBIDDEN, BROKEN, PROXY, NO_OBJECT])
 @pytest.mark.parametrize("is_old", [False, True])
 async def test_an_unreadable_flow_run_is_named_and_the_first_hour_goes_on(
-    unbegun: Scene,
+    unbegun: Scenario,
     workspace: TinyWorkspace,
     clock: ManualClock,
     fault: tuple[int, str],
@@ -78,7 +78,7 @@ async def test_an_unreadable_flow_run_is_named_and_the_first_hour_goes_on(
 
 
 async def test_the_only_flow_run_is_named_and_proves_nothing(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Where no flow run can be read at all, none counts as confirmed, and nothing is "reading"."""
     put(workspace, 70)
@@ -97,7 +97,7 @@ async def test_the_only_flow_run_is_named_and_proves_nothing(
 
 
 async def test_what_can_be_read_again_is_no_longer_named(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """It is tried on, less and less often, and its end is published."""
     await unbegun.begin()
@@ -113,7 +113,7 @@ async def test_what_can_be_read_again_is_no_longer_named(
 
 
 async def test_the_failure_of_a_refused_flow_run_is_that_of_its_parts(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Derived, and marked so; what it is reported as once it can be read again confirms it."""
     await unbegun.begin()
@@ -141,7 +141,7 @@ async def test_the_failure_of_a_refused_flow_run_is_that_of_its_parts(
 
 @pytest.mark.parametrize("status", ["Failed", "Complete"])
 async def test_what_the_refused_flow_run_reports_later_decides(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock, status: str
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock, status: str
 ) -> None:
     """The same end confirms the derived one, another one corrects it."""
     await unbegun.begin()
@@ -168,7 +168,7 @@ async def test_what_the_refused_flow_run_reports_later_decides(
 
 @pytest.mark.parametrize("minutes", [10, pytest.param(120, marks=pytest.mark.soak)])
 async def test_a_derived_failure_is_confirmed_whenever_the_rights_come_back(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock, minutes: int
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock, minutes: int
 ) -> None:
     """At the latest after as long as they were withdrawn, and the flow run is no longer named."""
     await unbegun.begin()
@@ -187,7 +187,7 @@ async def test_a_derived_failure_is_confirmed_whenever_the_rights_come_back(
 
 
 async def test_a_flow_run_that_is_gone_is_named_no_more(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """It could not be read, and then was deleted: nothing else would take it from the list."""
     await unbegun.begin()
@@ -208,7 +208,7 @@ async def test_a_flow_run_that_is_gone_is_named_no_more(
 
 @pytest.mark.parametrize("is_repeated", [False, True])
 async def test_a_refused_flow_run_whose_parts_succeeded_stays_unknown(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock, *, is_repeated: bool
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock, *, is_repeated: bool
 ) -> None:
     """Also where one failed first and was repeated: another part may still come, and fail."""
     await unbegun.begin()

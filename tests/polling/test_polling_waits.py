@@ -12,7 +12,7 @@ from monitor.model.runs import RunKind, RunState, Source
 from monitor.polling.settings import PollSettings
 from monitor.workspace.priority import Priority
 from tests.clocks import ManualClock
-from tests.polling.conftest import Scene, until
+from tests.polling.conftest import Scenario, until
 from tests.polling.job_record_readers import detailed, readers
 from tests.polling.plan_rows import begin_plan_run, put_snapshot
 from tests.polling.tiny_workspace import FORBIDDEN, TinyWorkspace
@@ -25,92 +25,92 @@ def settings() -> PollSettings:
     return PollSettings(detail_wait_seconds=1.0)
 
 
-def callback_of(scene: Scene, run_id: int, word: str = "Failed") -> Observation:
+def callback_of(scenario: Scenario, run_id: int, word: str = "Failed") -> Observation:
     return Observation(
-        key=scene.key(run_id),
+        key=scenario.key(run_id),
         source=Source.CALLBACK,
-        observed_at=scene.clock.now(),
+        observed_at=scenario.clock.now(),
         native_status=word,
         inbox_id=1,
     )
 
 
-async def state_of(scene: Scene, run_id: int) -> RunState:
-    state = await scene.state(run_id)
+async def state_of(scenario: Scenario, run_id: int) -> RunState:
+    state = await scenario.state(run_id)
     assert state is not None
     return state
 
 
 async def test_a_success_is_published_before_its_records_are_read(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """The poll is done while the read of the records still hangs; they follow by themselves."""
     hold = workspace.holds["jobGroups/1/jobs"] = asyncio.Event()
     workspace.put_job(1)
     workspace.put_job_group(1, "Complete")
-    async with readers(scene):
-        await scene.polls.changes.poll()
-        assert await scene.run_events() == ["1:queued", "1:started", "1:succeeded"]
+    async with readers(scenario):
+        await scenario.polls.changes.poll()
+        assert await scenario.run_events() == ["1:queued", "1:started", "1:succeeded"]
 
         hold.set()
-        await detailed(scene, 1)
+        await detailed(scenario, 1)
 
-    assert (await scene.run_events())[-1] == "1:detailed"
+    assert (await scenario.run_events())[-1] == "1:detailed"
 
 
 async def test_successes_do_not_wait_for_a_failure_of_their_page(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """While a failure waits for its reason, what else its page shows is published already."""
     workspace.holds["jobGroups/1/jobs"] = asyncio.Event()
     workspace.put_job_group(1, "Failed")
     workspace.put_job_group(2, "Complete")
-    async with readers(scene):
-        polling = asyncio.create_task(scene.polls.changes.poll(), name="poll")
+    async with readers(scenario):
+        polling = asyncio.create_task(scenario.polls.changes.poll(), name="poll")
         await until(lambda: workspace.count("jobGroups/1/jobs") > 0)
-        before = await scene.run_events()
+        before = await scenario.run_events()
         await clock.advance(1)
         await polling
 
     assert before == ["2:queued", "2:started", "2:succeeded"]
-    assert "1:failed" in await scene.run_events()
+    assert "1:failed" in await scenario.run_events()
 
 
 async def test_a_failure_does_not_wait_for_what_the_budget_cannot_read(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """With a budget spent for longer than ends may wait, it is published at once."""
-    spend(scene, _FEW_PER_MINUTE)
+    spend(scenario, _FEW_PER_MINUTE)
     workspace.put_job_group(1, "InProgress")
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     workspace.put_job_group(1, "Failed")
-    while scene.client.requester.seconds_until_turn(Priority.FAILED_DETAILS) <= 1.0:
-        await scene.client.runs.job_group("1", priority=Priority.CHANGES)
+    while scenario.client.requester.seconds_until_turn(Priority.FAILED_DETAILS) <= 1.0:
+        await scenario.client.runs.job_group("1", priority=Priority.CHANGES)
     began = clock.monotonic()
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
 
-    assert (await scene.run_events())[-1] == "1:failed"
+    assert (await scenario.run_events())[-1] == "1:failed"
     assert clock.monotonic() == began
-    assert scene.polls.details.waiting == 1
+    assert scenario.polls.details.waiting == 1
 
 
-def spend(scene: Scene, requests_per_minute: float) -> None:
+def spend(scenario: Scenario, requests_per_minute: float) -> None:
     """Let the budget be as small as that from now on."""
-    budget = scene.client.requester._budget
+    budget = scenario.client.requester._budget
     budget._requests_per_minute = requests_per_minute
 
 
 async def test_of_many_failures_only_those_wait_that_can_be_read_in_time(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Each failure counts those before it; what comes too late for the wait is not waited for."""
-    spend(scene, _FEW_PER_MINUTE)
+    spend(scenario, _FEW_PER_MINUTE)
     for number in range(1, 41):
         workspace.put_job_group(number, "InProgress")
-    await scene.polls.changes.poll()
-    state = await state_of(scene, 1)
+    await scenario.polls.changes.poll()
+    state = await state_of(scenario, 1)
     in_time = [
-        scene.polls.job_groups.must_wait(callback_of(scene, 1), state, ahead=ahead)
+        scenario.polls.job_groups.must_wait(callback_of(scenario, 1), state, ahead=ahead)
         for ahead in range(40)
     ]
 
@@ -118,76 +118,80 @@ async def test_of_many_failures_only_those_wait_that_can_be_read_in_time(
     assert 0 < sum(in_time) < 10
 
 
-async def test_what_may_wait(scene: Scene, workspace: TinyWorkspace) -> None:
+async def test_what_may_wait(scenario: Scenario, workspace: TinyWorkspace) -> None:
     """Only an unpublished failure of a job group waits, and none where nothing may wait."""
     workspace.put_job_group(1, "InProgress")
-    await scene.polls.changes.poll()
-    running = await state_of(scene, 1)
-    must_wait = scene.polls.job_groups.must_wait
+    await scenario.polls.changes.poll()
+    running = await state_of(scenario, 1)
+    must_wait = scenario.polls.job_groups.must_wait
 
-    assert must_wait(callback_of(scene, 1), running)
+    assert must_wait(callback_of(scenario, 1), running)
     for word in ("Complete", "Canceled", "InProgress", "Hibernating"):
-        assert not must_wait(callback_of(scene, 1, word), running)
-    flow_run = msgspec.structs.replace(callback_of(scene, 1), key=scene.key(1, RunKind.FLOW_RUN))
+        assert not must_wait(callback_of(scenario, 1, word), running)
+    flow_run = msgspec.structs.replace(
+        callback_of(scenario, 1), key=scenario.key(1, RunKind.FLOW_RUN)
+    )
     assert not must_wait(flow_run, msgspec.structs.replace(running, key=flow_run.key))
 
-    await scene.observer.observe((callback_of(scene, 1),))
-    claimed = await state_of(scene, 1)
-    assert not must_wait(callback_of(scene, 1), claimed)
+    await scenario.observer.observe((callback_of(scenario, 1),))
+    claimed = await state_of(scenario, 1)
+    assert not must_wait(callback_of(scenario, 1), claimed)
     workspace.faults["jobGroups/1/jobs"] = FORBIDDEN
     workspace.put_job_group(1, "Failed")
-    async with readers(scene):
-        await scene.polls.changes.poll()
-    assert not must_wait(callback_of(scene, 1), await state_of(scene, 1))
+    async with readers(scenario):
+        await scenario.polls.changes.poll()
+    assert not must_wait(callback_of(scenario, 1), await state_of(scenario, 1))
 
 
 @pytest.mark.parametrize("settings", [PollSettings(detail_wait_seconds=0.0)])
 async def test_nothing_waits_where_waiting_is_switched_off(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """``detail_wait_seconds = 0``: a failure is published at once."""
     workspace.put_job_group(1, "InProgress")
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
 
-    assert not scene.polls.job_groups.must_wait(callback_of(scene, 1), await state_of(scene, 1))
+    assert not scenario.polls.job_groups.must_wait(
+        callback_of(scenario, 1), await state_of(scenario, 1)
+    )
 
 
 async def test_a_failed_part_waits_for_its_plan_run_as_long_as_that_is_not_known(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """The plan run is read before the failure of a part, and once it is known never again."""
-    await begin_plan_run(scene, workspace)
+    await begin_plan_run(scenario, workspace)
     workspace.put_job_group(1, "InProgress", ranfor="plan")
-    await scene.polls.changes.poll()
-    part = await state_of(scene, 1)
+    await scenario.polls.changes.poll()
+    part = await state_of(scenario, 1)
     read = msgspec.structs.replace(part, detailed=True)  # so that no job record is waited for
-    assert scene.polls.job_groups.must_wait(callback_of(scene, 1), read)
-    assert not scene.polls.job_groups.must_wait(callback_of(scene, 1, "Complete"), read)
+    assert scenario.polls.job_groups.must_wait(callback_of(scenario, 1), read)
+    assert not scenario.polls.job_groups.must_wait(callback_of(scenario, 1, "Complete"), read)
 
     put_snapshot(workspace, {7: [1]})
-    await scene.polls.plan_children.poll()
-    linked = msgspec.structs.replace(await state_of(scene, 1), detailed=True)
+    await scenario.polls.plan_children.poll()
+    linked = msgspec.structs.replace(await state_of(scenario, 1), detailed=True)
     assert linked.parents.plan_run == "7"
-    assert not scene.polls.job_groups.must_wait(callback_of(scene, 1), linked)
+    assert not scenario.polls.job_groups.must_wait(callback_of(scenario, 1), linked)
 
 
 async def test_records_that_nobody_waited_for_are_read_once(
-    scene: Scene, workspace: TinyWorkspace
+    scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """The end that a callback reports at once gets its records later, by one read."""
     workspace.put_job_group(1, "InProgress")
-    await scene.polls.changes.poll()
+    await scenario.polls.changes.poll()
     workspace.put_job(1)
-    claim = callback_of(scene, 1, "Complete")
-    await scene.observer.observe((claim,))
-    scene.polls.details.complete_later((claim, claim))
-    async with readers(scene):
-        await detailed(scene, 1)
-        await until(lambda: scene.polls.details.waiting == 0)
-        scene.polls.details.complete_later((claim,))
+    claim = callback_of(scenario, 1, "Complete")
+    await scenario.observer.observe((claim,))
+    scenario.polls.details.complete_later((claim, claim))
+    async with readers(scenario):
+        await detailed(scenario, 1)
+        await until(lambda: scenario.polls.details.waiting == 0)
+        scenario.polls.details.complete_later((claim,))
         workspace.put_job_group(1, "Complete")
-        await scene.polls.changes.poll()
+        await scenario.polls.changes.poll()
 
-    assert scene.polls.details.waiting == 0
+    assert scenario.polls.details.waiting == 0
     assert workspace.count("jobGroups/1/jobs") == 1
-    assert (await scene.run_events())[-1] == "1:detailed"
+    assert (await scenario.run_events())[-1] == "1:detailed"

@@ -25,7 +25,7 @@ from monitor.tracking.status_memory import StatusMemory
 from tests.app.eventually import eventually
 from tests.clocks import ManualClock
 from tests.full_size import counting_steps
-from tests.outputs.stories import run_state
+from tests.outputs.histories import run_state
 
 ACTIVE_RUNS = 40_000
 

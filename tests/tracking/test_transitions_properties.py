@@ -1,4 +1,4 @@
-"""Whatever order, loss and repetition do to the observations, the published story is true."""
+"""Whatever order, loss and repetition do to the observations, the published history is true."""
 
 from __future__ import annotations
 

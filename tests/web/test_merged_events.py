@@ -20,7 +20,7 @@ from monitor.web.views.events import EventReader, EventsQuery
 from monitor.web.views.log_positions import LATENESS, LogPositions
 from monitor.web.views.view import ViewSources
 from tests.clocks import ManualClock
-from tests.outputs.stories import run_event
+from tests.outputs.histories import run_event
 from tests.web.served_shards import LogOfShards, ServedShard
 
 NAMES = ("acme", "beta", "gamma")

@@ -28,7 +28,7 @@ from monitor.web.views.overview.pipeline_state import PipelineCondition
 from monitor.web.views.overview.recent_overview import RecentOverview
 from monitor.web.views.view import ViewSources
 from tests.clocks import ManualClock
-from tests.outputs.stories import run_event
+from tests.outputs.histories import run_event
 from tests.web.fake_alerting import FakeAlerting
 
 FEW, MANY = 3, 1_000

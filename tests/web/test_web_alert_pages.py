@@ -368,7 +368,7 @@ async def test_texts_from_outside_are_text_on_every_page(site: Site, text: str) 
 
 
 async def test_explanations_speak_an_operators_words(site: Site) -> None:
-    """Stages have names, and kinds of runs are words."""
+    """Fixtures have names, and kinds of runs are words."""
     site.alerting.show(site.alerting.alert())
     site.live_state.name_pipeline("acme", PipelineKind.FLOW, "7", "orders")
     for question in (f"alert={RUN_FAILED}", "run=acme/job_group/17", "pipeline=acme/flow/7"):

@@ -12,7 +12,7 @@ from monitor.model.alerts import AlertState
 from monitor.model.events import AlertEvent, EventType
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Status
 from monitor.web.views.events import SCANNED
-from tests.outputs.stories import run_event
+from tests.outputs.histories import run_event
 from tests.web.site import Site
 
 PLAN = Pipeline(kind=PipelineKind.PLAN, id="9", name="nightly")

@@ -14,7 +14,7 @@ from tests.full_size import (
     fill,
     firing,
 )
-from tests.outputs.stories import run_event
+from tests.outputs.histories import run_event
 from tests.web.site import Site
 
 

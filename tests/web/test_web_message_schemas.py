@@ -14,7 +14,7 @@ from jsonschema import (  # type: ignore[import-untyped]  # it has no types
 from monitor.model.events import EventType
 from monitor.model.runs import Status
 from monitor.outputs.cloudevents import INSTANT_NAMES, encode, message_of, type_name
-from tests.outputs.stories import run_event
+from tests.outputs.histories import run_event
 from tests.web.site import Site
 
 

@@ -93,8 +93,8 @@ async def test_an_error_of_the_server_ends_no_silence() -> None:
     """A gateway answers for a workspace that does not; a refusal is an answer of its own."""
     clock = SkippingClock()
     failing = refusal(503, "ServiceUnavailable")
-    story = (unanswered(clock, 30), failing, failing, refusal(404, "DataNotFoundException"))
-    words = [word for word, _ in await heard(*story, clock=clock, reads=2)]
+    history = (unanswered(clock, 30), failing, failing, refusal(404, "DataNotFoundException"))
+    words = [word for word, _ in await heard(*history, clock=clock, reads=2)]
 
     assert words == ["silent", "answers"]
 

@@ -23,11 +23,11 @@ import structlog
 from tests.postgres_server import server_of_worker
 from tests.worlds.findings import Figures
 from tests.worlds.generator import BATCH, world
+from tests.worlds.history import history
 from tests.worlds.judge import judge
 from tests.worlds.play import SPEED, Played, play
 from tests.worlds.script import Ingredient, World
 from tests.worlds.store_harm import StoreDatabase
-from tests.worlds.story import story
 
 
 def main() -> int:
@@ -67,9 +67,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--worlds", type=int, default=100, help="how many worlds")
     parser.add_argument("--speed", type=float, default=SPEED, help="seconds of a world in one")
     parser.add_argument("--processes", type=int, default=2, help="batches at the same time")
-    parser.add_argument("--only", type=int, help="a single seed, with its story")
+    parser.add_argument("--only", type=int, help="a single seed, with its history")
     parser.add_argument("--beside", action="store_true", help="with the batch of that seed")
-    parser.add_argument("--stories", type=Path, help="a folder for the stories of failing worlds")
+    parser.add_argument(
+        "--histories", type=Path, help="a folder for the histories of failing worlds"
+    )
     parser.add_argument("--postgres", action="store_true", help="on a server, not on files")
     parser.add_argument("--without", nargs="*", default=(), help="ingredients to leave out")
     return parser.parse_args()
@@ -86,10 +88,10 @@ def _play_batch(
     figures = judge(worlds, played)
     failing = {finding.seed for finding in figures.findings}
     for each in worlds:
-        if options.stories is not None and each.seed in failing:
-            lines = [*story(each, played), *figures.lines()]
-            options.stories.mkdir(parents=True, exist_ok=True)
-            (options.stories / f"{each.seed}.txt").write_text("\n".join(lines))
+        if options.histories is not None and each.seed in failing:
+            lines = [*history(each, played), *figures.lines()]
+            options.histories.mkdir(parents=True, exist_ok=True)
+            (options.histories / f"{each.seed}.txt").write_text("\n".join(lines))
     return figures
 
 
@@ -103,7 +105,7 @@ def _play_single(
     played = _played(worlds, server_url, options.speed)
     alone = next(each for each in worlds if each.seed == seed)
     figures = judge([alone], played)
-    for line in (*story(alone, played), *figures.lines(), figures.summary()):
+    for line in (*history(alone, played), *figures.lines(), figures.summary()):
         print(line)  # noqa: T201 - a command
     return 1 if figures.findings else 0
 

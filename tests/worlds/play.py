@@ -122,14 +122,14 @@ async def play(
                 settings = msgspec.structs.replace(
                     settings, outputs={**settings.outputs, "alertmanager": sent}
                 )
-            stage = _Stage(worlds, server, clock, settings, store)
-            return await stage.run(subscriber, alertmanager)
+            fixture = _Fixture(worlds, server, clock, settings, store)
+            return await fixture.run(subscriber, alertmanager)
         finally:
             await server.stop()
             await clock.stop()
 
 
-class _Stage:
+class _Fixture:
     """The daemon of a batch, started and stopped by the script."""
 
     def __init__(

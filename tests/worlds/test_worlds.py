@@ -11,9 +11,9 @@ import pytest
 from tests.app.alertmanager_receiver import Notified
 from tests.summary import WORLDS
 from tests.worlds.generator import BATCH, world
+from tests.worlds.history import history
 from tests.worlds.judge import judge
 from tests.worlds.play import play
-from tests.worlds.story import story
 
 _WORLDS = 100
 _LONGEST_SECONDS = 300  # the worlds' clock waits for a machine that is busy with other tests
@@ -35,7 +35,7 @@ async def test_what_is_said_of_a_world_is_true(
     figures = judge(worlds, played)
     record_property(WORLDS, figures.summary())
     failing = {finding.seed for finding in figures.findings}
-    stories = [story(each, played) for each in worlds if each.seed in failing]
+    histories = [history(each, played) for each in worlds if each.seed in failing]
     found = figures.lines()
     # What is wrong stands last: a cut report keeps its end.
-    assert not found, "\n".join([line for lines in stories for line in lines] + found)
+    assert not found, "\n".join([line for lines in histories for line in lines] + found)

@@ -22,7 +22,7 @@ import pytest
 from tests.crash.cluster.episodes import play
 from tests.crash.cluster.faults import DISK_FAULTS, FAULTS
 from tests.crash.cluster.judge import Findings
-from tests.crash.cluster.scene import ClusterOptions
+from tests.crash.cluster.scenario import ClusterOptions
 from tests.crash.cluster.takeovers import quantiles
 
 

@@ -11,7 +11,7 @@ import msgspec
 from tests.app.eventually import pause
 from tests.crash.cluster.faults import CLOCK_FAULTS, DISK_FAULTS, FAULTS
 from tests.crash.cluster.judge import Findings, judge
-from tests.crash.cluster.scene import ClusterOptions, cluster
+from tests.crash.cluster.scenario import ClusterOptions, cluster
 
 
 async def play(folder: Path, options: ClusterOptions, faults: Sequence[str]) -> Findings:
@@ -22,12 +22,12 @@ async def play(folder: Path, options: ClusterOptions, faults: Sequence[str]) -> 
         sets_clocks=not chosen.isdisjoint(CLOCK_FAULTS),
         fills_disks=not chosen.isdisjoint(DISK_FAULTS),
     )
-    async with cluster(folder, options) as scene:
-        async with scene.load.running():
+    async with cluster(folder, options) as scenario:
+        async with scenario.load.running():
             for name in faults:
-                scene.faults.append(name)
-                scene.faults_at.append(time.time())
-                await FAULTS[name](scene)
-                await scene.until_settled()
-                await pause(scene.chance.uniform(0, 1.5))
-        return await judge(scene)
+                scenario.faults.append(name)
+                scenario.faults_at.append(time.time())
+                await FAULTS[name](scenario)
+                await scenario.until_settled()
+                await pause(scenario.chance.uniform(0, 1.5))
+        return await judge(scenario)

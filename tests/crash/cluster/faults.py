@@ -9,7 +9,7 @@ from monitor.bus.shards import CLUSTER
 from tests.app.eventually import eventually, pause
 from tests.crash.cluster.member import Member
 from tests.crash.cluster.newer_program import newer_program
-from tests.crash.cluster.scene import Cluster
+from tests.crash.cluster.scenario import Cluster
 from tests.crash.cluster.server_disk import ServerWithDisk
 from tests.crash.cluster.session_faults import (
     freeze_briefly_and_cut,
@@ -24,276 +24,278 @@ _ROOMS_KIBIBYTES = (0, 64, 512)  # on a disk that is full for who needs more
 _CATCH_SECONDS = 20.0  # within which a daemon that follows something writes something
 
 
-async def vanish(scene: Cluster) -> None:
+async def vanish(scenario: Cluster) -> None:
     """The daemon that watches the cluster is killed; another one reports that once.
 
     It comes back as a newer program, whose schema the others do not know.
     """
-    await scene.until_none_is_reported()
-    holders = await scene.holders()
-    member = next(member for member in scene.members if member.name == holders[CLUSTER])
-    before = scene.reported(member)
+    await scenario.until_none_is_reported()
+    holders = await scenario.holders()
+    member = next(member for member in scenario.members if member.name == holders[CLUSTER])
+    before = scenario.reported(member)
     await member.kill()
-    await scene.until_held_by_others(member)
-    await scene.until_reported(member, [*before, "fired"])
-    await _upgrade(scene, member)
+    await scenario.until_held_by_others(member)
+    await scenario.until_reported(member, [*before, "fired"])
+    await _upgrade(scenario, member)
     await member.start()
 
 
-async def vanish_in_turn(scene: Cluster) -> None:
+async def vanish_in_turn(scenario: Cluster) -> None:
     """A daemon is killed, then the one that has reported that; each is reported once."""
-    await scene.until_none_is_reported()
-    holders = await scene.holders()
-    watching = [member for member in scene.members if member.name == holders[CLUSTER]]
-    others = [member for member in scene.members if member not in watching]
-    gone = [scene.chance.choice(others), *watching]
-    before = [scene.reported(member) for member in gone]
+    await scenario.until_none_is_reported()
+    holders = await scenario.holders()
+    watching = [member for member in scenario.members if member.name == holders[CLUSTER]]
+    others = [member for member in scenario.members if member not in watching]
+    gone = [scenario.chance.choice(others), *watching]
+    before = [scenario.reported(member) for member in gone]
     for number, member in enumerate(gone, 1):
         await member.kill()
         for dead, words in zip(gone[:number], before, strict=False):
-            await scene.until_reported(dead, [*words, "fired"])
-    await pause(scene.chance.uniform(0, 6))  # the rule is evaluated, and the cluster read, again
+            await scenario.until_reported(dead, [*words, "fired"])
+    await pause(scenario.chance.uniform(0, 6))  # the rule is evaluated, and the cluster read, again
     for dead, words in zip(gone, before, strict=True):
-        if scene.reported(dead) != [*words, "fired"]:
-            scene.broken.append(f"{dead.name} was reported as {scene.reported(dead)} after {words}")
+        if scenario.reported(dead) != [*words, "fired"]:
+            scenario.broken.append(
+                f"{dead.name} was reported as {scenario.reported(dead)} after {words}"
+            )
         await dead.start()
     for dead, words in zip(gone, before, strict=True):
-        await scene.until_reported(dead, [*words, "fired", "resolved"])
+        await scenario.until_reported(dead, [*words, "fired", "resolved"])
 
 
-async def kill(scene: Cluster) -> None:
+async def kill(scenario: Cluster) -> None:
     """A daemon is killed; the others take over before it comes again, or do not."""
-    member = await _any_holder(scene)
+    member = await _any_holder(scenario)
     await member.kill()
-    if scene.chance.random() < 0.7:
-        await scene.until_held_by_others(member)
+    if scenario.chance.random() < 0.7:
+        await scenario.until_held_by_others(member)
     else:
-        await pause(scene.chance.uniform(0, scene.lease_seconds / 2))
+        await pause(scenario.chance.uniform(0, scenario.lease_seconds / 2))
     await member.start()
 
 
-async def freeze(scene: Cluster) -> None:
+async def freeze(scenario: Cluster) -> None:
     """A daemon stands still until its lease is another's, then goes on as if nothing had been."""
-    member = await _any_holder(scene)
+    member = await _any_holder(scenario)
     member.note_absence("stopped")
     member.freeze()
-    await scene.until_held_by_others(member)
-    await pause(scene.chance.uniform(0, 1))
+    await scenario.until_held_by_others(member)
+    await pause(scenario.chance.uniform(0, 1))
     member.thaw()
 
 
-async def freeze_briefly(scene: Cluster) -> None:
+async def freeze_briefly(scenario: Cluster) -> None:
     """A daemon stands still for less than its lease lasts, or just about."""
-    member = await _any_holder(scene)
+    member = await _any_holder(scenario)
     member.freeze()
-    await pause(scene.lease_seconds * scene.chance.uniform(0.5, 1.1))
+    await pause(scenario.lease_seconds * scenario.chance.uniform(0.5, 1.1))
     member.thaw()
 
 
-async def freeze_before_write(scene: Cluster) -> None:
+async def freeze_before_write(scenario: Cluster) -> None:
     """A daemon stands still in mid-write; what it has sent arrives after the takeover."""
-    await _freeze_at_write(scene, answer=False)
+    await _freeze_at_write(scenario, answer=False)
 
 
-async def freeze_after_write(scene: Cluster) -> None:
+async def freeze_after_write(scenario: Cluster) -> None:
     """A daemon stands still before it learns that its write is durable."""
-    await _freeze_at_write(scene, answer=True)
+    await _freeze_at_write(scenario, answer=True)
 
 
-async def _freeze_at_write(scene: Cluster, *, answer: bool) -> None:
-    member = await _any_holder(scene)
-    before = scene.counters.fenced_writes_of(member)
+async def _freeze_at_write(scenario: Cluster, *, answer: bool) -> None:
+    member = await _any_holder(scenario)
+    before = scenario.counters.fenced_writes_of(member)
     await _hold_at_write(member, answer=answer)
     member.note_absence("stopped in mid-write")
     member.freeze()
-    await scene.until_held_by_others(member)
+    await scenario.until_held_by_others(member)
     member.release_networks()
-    await pause(scene.chance.uniform(0, 0.5))
+    await pause(scenario.chance.uniform(0, 0.5))
     member.thaw()
     if not answer:
         # Whatever it finds out first: its deadline, the answer of the fence, the loss of its line.
         await eventually(
-            lambda: scene.counters.fenced_writes_of(member) > before,
+            lambda: scenario.counters.fenced_writes_of(member) > before,
             why=lambda: f"{member.name} counts no fenced write\n{member.process.log[-3000:]}",
         )
 
 
-async def lose_answer(scene: Cluster) -> None:
+async def lose_answer(scenario: Cluster) -> None:
     """The answer to a write is lost with the connection."""
-    member = await _any_holder(scene)
+    member = await _any_holder(scenario)
     await _hold_at_write(member, answer=True)
     member.cut_networks()
     member.release_networks()
 
 
-async def lose_write(scene: Cluster) -> None:
+async def lose_write(scenario: Cluster) -> None:
     """A write is lost with the connection."""
-    member = await _any_holder(scene)
+    member = await _any_holder(scenario)
     await _hold_at_write(member, answer=False)
     member.cut_networks()
     member.release_networks()
 
 
-async def partition(scene: Cluster) -> None:
+async def partition(scenario: Cluster) -> None:
     """Nothing passes between a daemon and the database until others have its shards."""
-    member = await _any_holder(scene)
+    member = await _any_holder(scenario)
     member.note_absence("cut off")
     member.hold_networks()
-    await scene.until_held_by_others(member)
-    await pause(scene.chance.uniform(0, 2))
+    await scenario.until_held_by_others(member)
+    await pause(scenario.chance.uniform(0, 2))
     member.release_networks()
 
 
-async def partition_briefly(scene: Cluster) -> None:
+async def partition_briefly(scenario: Cluster) -> None:
     """Nothing passes between a daemon and the database for less than the lease lasts."""
-    member = await _any_holder(scene)
+    member = await _any_holder(scenario)
     member.hold_networks()
-    await pause(scene.lease_seconds * scene.chance.uniform(0.1, 0.9))
+    await pause(scenario.lease_seconds * scenario.chance.uniform(0.1, 0.9))
     member.release_networks()
 
 
-async def cut(scene: Cluster) -> None:
+async def cut(scenario: Cluster) -> None:
     """All connections of every daemon break, a few times."""
-    for _ in range(scene.chance.randrange(1, 4)):
-        for member in scene.members:
+    for _ in range(scenario.chance.randrange(1, 4)):
+        for member in scenario.members:
             member.cut_networks()
-        await pause(scene.chance.uniform(0, 0.5))
+        await pause(scenario.chance.uniform(0, 0.5))
 
 
-async def restart_database(scene: Cluster) -> None:
+async def restart_database(scenario: Cluster) -> None:
     """The database ends in order and starts again."""
-    await scene.database.primary.stop()
-    await pause(scene.chance.uniform(0, 1.5 * scene.lease_seconds))
-    await scene.database.primary.start()
+    await scenario.database.primary.stop()
+    await pause(scenario.chance.uniform(0, 1.5 * scenario.lease_seconds))
+    await scenario.database.primary.start()
 
 
-async def kill_database(scene: Cluster) -> None:
+async def kill_database(scenario: Cluster) -> None:
     """The database is killed and recovers."""
-    await scene.database.primary.kill()
-    await pause(scene.chance.uniform(0, 2))
-    await scene.database.primary.start()
+    await scenario.database.primary.kill()
+    await pause(scenario.chance.uniform(0, 2))
+    await scenario.database.primary.start()
 
 
-async def freeze_database(scene: Cluster) -> None:
+async def freeze_database(scenario: Cluster) -> None:
     """The machine of the database hangs for a while, at times beyond the expiry."""
-    scene.database.primary.freeze()
-    await pause(scene.lease_seconds * scene.chance.uniform(0.2, 1.5))
-    scene.database.primary.thaw()
+    scenario.database.primary.freeze()
+    await pause(scenario.lease_seconds * scenario.chance.uniform(0.2, 1.5))
+    scenario.database.primary.thaw()
 
 
-async def promote_standby(scene: Cluster) -> None:
+async def promote_standby(scenario: Cluster) -> None:
     """The primary is killed for good, and its synchronous standby takes its place."""
-    await scene.database.promote()
-    scene.failovers.append(await scene.until_written())
-    await scene.database.replace_standby()
-    scene.lead_networks()
+    await scenario.database.promote()
+    scenario.failovers.append(await scenario.until_written())
+    await scenario.database.replace_standby()
+    scenario.lead_networks()
 
 
-async def promote_late_standby(scene: Cluster) -> None:
+async def promote_late_standby(scenario: Cluster) -> None:
     """A standby that has fallen behind takes the primary's place.
 
     A write that is given up while it waits for the standby is there on the primary for all to see.
     It may not have been acknowledged, nor may anything that was found stored already.
     """
-    scene.database.hold_replication()
-    await pause(scene.lease_seconds * scene.chance.uniform(0.5, 2.0))
-    await promote_standby(scene)
+    scenario.database.hold_replication()
+    await pause(scenario.lease_seconds * scenario.chance.uniform(0.5, 2.0))
+    await promote_standby(scenario)
 
 
-async def fail_over_to_another_clock(scene: Cluster) -> None:
+async def fail_over_to_another_clock(scenario: Cluster) -> None:
     """The standby that takes the primary's place is on a host whose clock is ahead, or behind.
 
     Whoever held a shard goes on with it, and a daemon that dies then is replaced as ever.
     """
-    scene.database.set_clock_of_standby(scene.chance.choice(_STEPS))
+    scenario.database.set_clock_of_standby(scenario.chance.choice(_STEPS))
     await pause(_CLOCK_SECONDS)
-    await promote_standby(scene)
-    await scene.until_settled()
-    await kill(scene)
+    await promote_standby(scenario)
+    await scenario.until_settled()
+    await kill(scenario)
 
 
-async def set_clock_of_database(scene: Cluster) -> None:
+async def set_clock_of_database(scenario: Cluster) -> None:
     """The clock of the database jumps, and back."""
-    scene.database.set_clock(scene.chance.choice(_STEPS))
-    await pause(scene.lease_seconds * scene.chance.uniform(0.5, 1.5) + _CLOCK_SECONDS)
-    scene.database.set_clock(0)
+    scenario.database.set_clock(scenario.chance.choice(_STEPS))
+    await pause(scenario.lease_seconds * scenario.chance.uniform(0.5, 1.5) + _CLOCK_SECONDS)
+    scenario.database.set_clock(0)
 
 
-async def set_clock_of_daemon(scene: Cluster) -> None:
+async def set_clock_of_daemon(scenario: Cluster) -> None:
     """The clock of a daemon jumps, and back; its runs and callbacks are as good as any."""
-    member = await _any_holder(scene)
-    member.set_clock(scene.chance.choice(_STEPS))
-    await pause(scene.lease_seconds * scene.chance.uniform(0.5, 1.5) + _CLOCK_SECONDS)
+    member = await _any_holder(scenario)
+    member.set_clock(scenario.chance.choice(_STEPS))
+    await pause(scenario.lease_seconds * scenario.chance.uniform(0.5, 1.5) + _CLOCK_SECONDS)
     member.set_clock(0)
 
 
-async def slow_database(scene: Cluster) -> None:
+async def slow_database(scenario: Cluster) -> None:
     """From now on each answer of the database comes late, whatever else happens meanwhile."""
-    for member in scene.members:
+    for member in scenario.members:
         member.slow_networks(_LATE_SECONDS)
 
 
-async def fill_disk_of_database(scene: Cluster) -> None:
+async def fill_disk_of_database(scenario: Cluster) -> None:
     """The disk of the database is full for a while, at times so full that the server ends."""
-    primary = scene.database.primary
+    primary = scenario.database.primary
     assert isinstance(primary, ServerWithDisk)
-    primary.fill_disk(scene.chance.choice(_ROOMS_KIBIBYTES))
-    if scene.chance.random() < 0.5:
+    primary.fill_disk(scenario.chance.choice(_ROOMS_KIBIBYTES))
+    if scenario.chance.random() < 0.5:
         await primary.need_new_log_file()
-    await pause(scene.lease_seconds * scene.chance.uniform(0.5, 1.5))
+    await pause(scenario.lease_seconds * scenario.chance.uniform(0.5, 1.5))
     await primary.free_disk()
 
 
-async def stall_replication(scene: Cluster) -> None:
+async def stall_replication(scenario: Cluster) -> None:
     """No write is answered for a while, because the standby is out of reach."""
-    scene.database.hold_replication()
-    await pause(scene.lease_seconds * scene.chance.uniform(0.2, 1.5))
-    scene.database.release_replication()
+    scenario.database.hold_replication()
+    await pause(scenario.lease_seconds * scenario.chance.uniform(0.2, 1.5))
+    scenario.database.release_replication()
 
 
-async def stop_and_start(scene: Cluster) -> None:
+async def stop_and_start(scenario: Cluster) -> None:
     """Every daemon in turn ends in order and starts again, as in an upgrade."""
-    for member in scene.chance.sample(scene.members, len(scene.members)):
+    for member in scenario.chance.sample(scenario.members, len(scenario.members)):
         await member.stop()
-        await pause(scene.chance.uniform(0, 1))
+        await pause(scenario.chance.uniform(0, 1))
         await member.start()
 
 
-async def upgrade(scene: Cluster) -> None:
+async def upgrade(scenario: Cluster) -> None:
     """Every daemon in turn starts again as a newer program, whose schema the others do not know."""
-    version = scene.database.schema + 1
-    for member in scene.chance.sample(scene.members, len(scene.members)):
+    version = scenario.database.schema + 1
+    for member in scenario.chance.sample(scenario.members, len(scenario.members)):
         await member.stop()
-        await _upgrade(scene, member, version)
+        await _upgrade(scenario, member, version)
         await member.start()
-        await scene.until_settled()
+        await scenario.until_settled()
         # Until it has stored something, so that the next one takes up what it has left.
-        await scene.until_written()
+        await scenario.until_written()
 
 
-async def _upgrade(scene: Cluster, member: Member, version: int | None = None) -> None:
+async def _upgrade(scenario: Cluster, member: Member, version: int | None = None) -> None:
     """Let the daemon's next life be of a program with this schema, or with the next one."""
-    scene.database.schema = version or scene.database.schema + 1
-    folder = await asyncio.to_thread(newer_program, scene.folder, scene.database.schema)
+    scenario.database.schema = version or scenario.database.schema + 1
+    folder = await asyncio.to_thread(newer_program, scenario.folder, scenario.database.schema)
     # Where this process runs there is a package monitor too, and it would be found first.
     member.process.environment |= {"PYTHONPATH": str(folder), "PYTHONSAFEPATH": "1"}
 
 
-async def kill_all(scene: Cluster) -> None:
+async def kill_all(scenario: Cluster) -> None:
     """All daemons are killed at once and start again."""
-    await asyncio.gather(*(member.kill(is_absent=False) for member in scene.members))
-    await asyncio.gather(*(member.start() for member in scene.members))
+    await asyncio.gather(*(member.kill(is_absent=False) for member in scenario.members))
+    await asyncio.gather(*(member.start() for member in scenario.members))
 
 
-async def restart_broker(scene: Cluster) -> None:
+async def restart_broker(scenario: Cluster) -> None:
     """The broker ends and starts again, with what it has kept."""
-    await scene.broker.stop()
-    await pause(scene.chance.uniform(0, 2))
-    await scene.broker.start()
+    await scenario.broker.stop()
+    await pause(scenario.chance.uniform(0, 2))
+    await scenario.broker.start()
 
 
-async def _any_holder(scene: Cluster) -> Member:
-    return scene.chance.choice(await scene.holding_members())
+async def _any_holder(scenario: Cluster) -> Member:
+    return scenario.chance.choice(await scenario.holding_members())
 
 
 async def _hold_at_write(member: Member, *, answer: bool) -> None:

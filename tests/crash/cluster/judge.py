@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from monitor.bus.shards import CLUSTER
 from tests.app.eventually import pause
+from tests.app.fixture import SECRET
 from tests.app.mqtt_subscriber import End, counted, ends_in
-from tests.app.stage import SECRET
 from tests.crash.cluster import alert_judge, takeovers
 from tests.crash.cluster.database import LeaseChange
-from tests.crash.cluster.scene import Cluster
+from tests.crash.cluster.scenario import Cluster
 from tests.crash.cluster.takeovers import Holders, quantiles
 from tests.crash.sent_alerts import sent_and_resent
 
@@ -69,14 +69,14 @@ class Findings(Struct, kw_only=True):
         }
 
 
-async def until_agreed(scene: Cluster) -> list[str]:
+async def until_agreed(scenario: Cluster) -> list[str]:
     """Return when ledgers, subscriber and counters agree; what they disagree in, if they do not."""
     difference: list[str] = []
 
     def agree() -> bool:
         nonlocal difference
-        scene.received.read_new()
-        difference = [*_ends(scene), *_totals(scene), *alert_judge.open_alerts(scene)]
+        scenario.received.read_new()
+        difference = [*_ends(scenario), *_totals(scenario), *alert_judge.open_alerts(scenario)]
         return not difference
 
     loop = asyncio.get_running_loop()
@@ -86,48 +86,48 @@ async def until_agreed(scene: Cluster) -> list[str]:
     return difference
 
 
-async def judge(scene: Cluster) -> Findings:
+async def judge(scenario: Cluster) -> Findings:
     """Compare everything, once the load is over; then end the daemons in order."""
-    await scene.until_settled()
+    await scenario.until_settled()
     findings = Findings(
-        broken=await until_agreed(scene),
-        acknowledged=len(scene.load.acknowledged),
-        refused=scene.load.refused.total(),
-        fenced=scene.counters.fenced_writes,
-        promotions=scene.database.promotions,
-        failovers=scene.failovers,
-        versions=await scene.database.events_by_version(),
+        broken=await until_agreed(scenario),
+        acknowledged=len(scenario.load.acknowledged),
+        refused=scenario.load.refused.total(),
+        fenced=scenario.counters.fenced_writes,
+        promotions=scenario.database.promotions,
+        failovers=scenario.failovers,
+        versions=await scenario.database.events_by_version(),
     )
-    for sandbox in scene.workspaces.values():
+    for sandbox in scenario.workspaces.values():
         findings.runs += sum(sandbox.ledger.begun().values())
-    findings.lost = sum(len(ends) for ends in _missing(scene).values())
-    findings.broken += _transitions(scene, findings)
-    findings.alerts = alert_judge.fired_count(scene)
-    findings.broken += alert_judge.fired_in_turn(scene)
-    findings.broken += alert_judge.reopened(scene)
-    findings.broken += alert_judge.interrupted(scene)
-    findings.broken += alert_judge.taken_back(scene)
-    findings.sent, findings.resent = sent_and_resent(scene.alertmanager_watch.sent)
-    findings.broken += scene.broken
+    findings.lost = sum(len(ends) for ends in _missing(scenario).values())
+    findings.broken += _transitions(scenario, findings)
+    findings.alerts = alert_judge.fired_count(scenario)
+    findings.broken += alert_judge.fired_in_turn(scenario)
+    findings.broken += alert_judge.reopened(scenario)
+    findings.broken += alert_judge.interrupted(scenario)
+    findings.broken += alert_judge.taken_back(scenario)
+    findings.sent, findings.resent = sent_and_resent(scenario.alertmanager_watch.sent)
+    findings.broken += scenario.broken
     findings.broken += [
         f"nothing was {what}" for what, events in findings.versions.items() if not events
     ]
-    findings.broken += scene.counters.went_back[:5]
-    changes = await scene.database.leases()
+    findings.broken += scenario.counters.went_back[:5]
+    changes = await scenario.database.leases()
     holders = Holders(changes)
-    _keep_evidence(scene, changes)
-    findings.claims = list(takeovers.claims(scene, holders))
-    findings.takeovers = list(takeovers.takeovers(scene, holders))
+    _keep_evidence(scenario, changes)
+    findings.claims = list(takeovers.claims(scenario, holders))
+    findings.takeovers = list(takeovers.takeovers(scenario, holders))
     findings.broken += [
         f"somebody went on after {seconds:.1f} s"
         for seconds in (*findings.takeovers, *findings.failovers)
         if seconds > TAKEOVER_SECONDS
     ]
-    findings.broken += _states(scene, holders)
-    findings.broken += await scene.database.foreign_writes()
-    findings.broken += await _callbacks(scene)
-    await asyncio.gather(*(member.stop() for member in scene.members))
-    findings.stops = [seconds for member in scene.members for seconds in member.stops]
+    findings.broken += _states(scenario, holders)
+    findings.broken += await scenario.database.foreign_writes()
+    findings.broken += await _callbacks(scenario)
+    await asyncio.gather(*(member.stop() for member in scenario.members))
+    findings.stops = [seconds for member in scenario.members for seconds in member.stops]
     findings.broken += [
         f"a daemon took {seconds:.1f} s to end"
         for seconds in findings.stops
@@ -135,26 +135,26 @@ async def judge(scene: Cluster) -> Findings:
     ]
     findings.broken += [
         f"{member.name} logged {word!r}"
-        for member in scene.members
+        for member in scenario.members
         for word in (SECRET, "Traceback", "Unclosed", "never retrieved", "was destroyed")
         if word in member.process.log
     ]
     return findings
 
 
-def _missing(scene: Cluster) -> dict[str, set[End]]:
+def _missing(scenario: Cluster) -> dict[str, set[End]]:
     return {
-        workspace: ends_in(sandbox.ledger, KINDS) - scene.received.of_runs[workspace].ends()
-        for workspace, sandbox in scene.workspaces.items()
+        workspace: ends_in(sandbox.ledger, KINDS) - scenario.received.of_runs[workspace].ends()
+        for workspace, sandbox in scenario.workspaces.items()
     }
 
 
-def _ends(scene: Cluster) -> list[str]:
+def _ends(scenario: Cluster) -> list[str]:
     """Return ends that were not received, and received ones that never were."""
     broken = []
-    for workspace, sandbox in scene.workspaces.items():
+    for workspace, sandbox in scenario.workspaces.items():
         happened = ends_in(sandbox.ledger, KINDS)
-        received = scene.received.of_runs[workspace].ends()
+        received = scenario.received.of_runs[workspace].ends()
         if happened != received:
             broken.append(
                 f"{workspace}: {len(happened - received)} ends are missing "
@@ -164,14 +164,14 @@ def _ends(scene: Cluster) -> list[str]:
     return broken
 
 
-def _totals(scene: Cluster) -> list[str]:
+def _totals(scenario: Cluster) -> list[str]:
     """Return workspaces whose counters, over all daemons, differ from what happened."""
     broken = []
-    for workspace, sandbox in scene.workspaces.items():
+    for workspace, sandbox in scenario.workspaces.items():
         happened = sum(counted(ends_in(sandbox.ledger, KINDS)).values())
         shown = sum(
             value
-            for series in scene.counters.latest.values()
+            for series in scenario.counters.latest.values()
             for name, value in series.items()
             if name.startswith("dataprep_runs_total{") and f'workspace="{workspace}"' in name
         )
@@ -180,14 +180,14 @@ def _totals(scene: Cluster) -> list[str]:
     return broken
 
 
-def _transitions(scene: Cluster, findings: Findings) -> list[str]:
+def _transitions(scenario: Cluster, findings: Findings) -> list[str]:
     broken = []
-    for workspace in scene.workspaces:
-        received = scene.received.of_runs[workspace]
+    for workspace in scenario.workspaces:
+        received = scenario.received.of_runs[workspace]
         findings.events += len(received.events)
         broken += [
             f"{identity} came with two contents: {sorted(events.contents[identity])}"
-            for events in (received, scene.received.of_alerts[workspace])
+            for events in (received, scenario.received.of_alerts[workspace])
             for identity in events.ambiguous()[:3]
         ]
         if wrong := received.out_of_order():
@@ -195,13 +195,13 @@ def _transitions(scene: Cluster, findings: Findings) -> list[str]:
     return broken
 
 
-def _states(scene: Cluster, holders: Holders) -> list[str]:
+def _states(scenario: Cluster, holders: Holders) -> list[str]:
     """Return states that came from a daemon that did not hold the shard any more."""
     broken: Counter[str] = Counter()
-    shards = {*scene.workspaces, CLUSTER}
+    shards = {*scenario.workspaces, CLUSTER}
     for where, states in (
-        ("MQTT", scene.broker_watch.published),
-        ("Alertmanager", scene.alertmanager_watch.sent),
+        ("MQTT", scenario.broker_watch.published),
+        ("Alertmanager", scenario.alertmanager_watch.sent),
     ):
         for state in states:
             if state.shard not in shards or not state.daemon:
@@ -209,7 +209,7 @@ def _states(scene: Cluster, holders: Holders) -> list[str]:
             then = holders.of(state.shard, since=state.at - GRACE_SECONDS, until=state.at)
             if state.daemon not in then:
                 broken[f"{where}: {state.daemon} published {state.shard} held by {then}"] += 1
-    for exposure in scene.counters.exposures:
+    for exposure in scenario.counters.exposures:
         then = holders.of(
             exposure.workspace, since=exposure.asked_at - GRACE_SECONDS, until=exposure.answered_at
         )
@@ -218,23 +218,23 @@ def _states(scene: Cluster, holders: Holders) -> list[str]:
     return [f"{what} ({times} times)" for what, times in broken.items()]
 
 
-def _keep_evidence(scene: Cluster, changes: Sequence[LeaseChange]) -> None:
+def _keep_evidence(scenario: Cluster, changes: Sequence[LeaseChange]) -> None:
     """Write what was received from whom when beside the logs."""
     evidence = {
         "leases": changes,
-        "alertmanager": scene.alertmanager_watch.sent,
-        "notified": [request.json() for request in scene.notified.requests],
-        "alertmanager_reads": scene.alertmanager_reads.reads,
-        "retained": scene.broker_watch.published,
+        "alertmanager": scenario.alertmanager_watch.sent,
+        "notified": [request.json() for request in scenario.notified.requests],
+        "alertmanager_reads": scenario.alertmanager_reads.reads,
+        "retained": scenario.broker_watch.published,
         "received": [
-            (message.topic, message.payload.decode()) for message in scene.subscriber.messages
+            (message.topic, message.payload.decode()) for message in scenario.subscriber.messages
         ],
     }
-    scene.folder.joinpath("evidence.json").write_bytes(msgspec.json.encode(evidence))
+    scenario.folder.joinpath("evidence.json").write_bytes(msgspec.json.encode(evidence))
 
 
-async def _callbacks(scene: Cluster) -> list[str]:
+async def _callbacks(scenario: Cluster) -> list[str]:
     """Return acknowledged callbacks that the database does not know."""
-    known = await scene.database.fingerprints()
-    lost = {callback.fingerprint for callback in scene.load.acknowledged} - known
+    known = await scenario.database.fingerprints()
+    lost = {callback.fingerprint for callback in scenario.load.acknowledged} - known
     return [f"{len(lost)} acknowledged callbacks are lost: {sorted(lost)[:5]}"] if lost else []

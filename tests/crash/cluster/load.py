@@ -18,7 +18,7 @@ from monitor.sandbox.world.ledger import RESULTS
 from monitor.sandbox.world.records.objects import Recipe
 from monitor.sandbox.world.records.runs import RanFor
 from tests.app.eventually import eventually, pause
-from tests.app.stage import SECRET
+from tests.app.fixture import SECRET
 
 _AGAIN_SECONDS = 0.1
 _TIMEOUT = aiohttp.ClientTimeout(total=5)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from tests.app.fixture import SECRET
 from tests.app.processes import DaemonProcess, Settings, Watched
-from tests.app.stage import SECRET
 from tests.crash.cluster.networks import Network
 from tests.crash.sent_alerts import RESEND_SECONDS
 from tests.set_clock import SetClock

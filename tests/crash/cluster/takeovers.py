@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.crash.cluster.database import LeaseChange
 from tests.crash.cluster.member import Absence
-from tests.crash.cluster.scene import Cluster
+from tests.crash.cluster.scenario import Cluster
 
 
 class Holders:
@@ -38,20 +38,20 @@ class Holders:
         ]
 
 
-def claims(scene: Cluster, holders: Holders) -> Iterator[float]:
+def claims(scenario: Cluster, holders: Holders) -> Iterator[float]:
     """Yield the seconds from each absence until another daemon had a shard of it."""
-    for absence, change in _taken_over(scene, holders):
+    for absence, change in _taken_over(scenario, holders):
         yield change.at - absence.at
 
 
-def takeovers(scene: Cluster, holders: Holders) -> Iterator[float]:
+def takeovers(scenario: Cluster, holders: Holders) -> Iterator[float]:
     """Yield the seconds until the new holder published, where no other fault came before."""
-    for absence, change in _taken_over(scene, holders):
-        next_fault_at = next((at for at in scene.faults_at if at > absence.at), float("inf"))
+    for absence, change in _taken_over(scenario, holders):
+        next_fault_at = next((at for at in scenario.faults_at if at > absence.at), float("inf"))
         published_at = next(
             (
                 state.at
-                for state in scene.broker_watch.published
+                for state in scenario.broker_watch.published
                 if state.shard == change.shard and state.at >= change.at
             ),
             float("inf"),
@@ -60,8 +60,8 @@ def takeovers(scene: Cluster, holders: Holders) -> Iterator[float]:
             yield published_at - absence.at
 
 
-def _taken_over(scene: Cluster, holders: Holders) -> Iterator[tuple[Absence, LeaseChange]]:
-    for member in scene.members:
+def _taken_over(scenario: Cluster, holders: Holders) -> Iterator[tuple[Absence, LeaseChange]]:
+    for member in scenario.members:
         for absence in member.absences:
             for change in holders.taken_over(absence):
                 yield absence, change

@@ -12,7 +12,7 @@ from tests.worlds.script import NEVER, World
 Line = tuple[float, str]
 
 
-def story(world: World, played: Played) -> list[str]:
+def history(world: World, played: Played) -> list[str]:
     """Return one line for each fact and each message, by seconds since the beginning."""
     lines = sorted([*_facts(world, played), *_messages(world, played)], key=lambda line: line[0])
     return [world.describe(), *(f"{at:8.1f}  {text}" for at, text in lines)]

@@ -275,7 +275,7 @@ class Refresher:
 
 
 @dataclass(kw_only=True)
-class OauthScene:
+class OauthScenario:
     """The sandbox, the file and the daemons on it."""
 
     clock: ManualClock
@@ -319,7 +319,7 @@ class OauthScene:
 
 
 @contextlib.asynccontextmanager
-async def oauth_scene(folder: Path) -> AsyncIterator[OauthScene]:
+async def oauth_scenario(folder: Path) -> AsyncIterator[OauthScenario]:
     clock = ManualClock()
     sandbox = Sandbox(
         SandboxSettings(
@@ -332,7 +332,7 @@ async def oauth_scene(folder: Path) -> AsyncIterator[OauthScene]:
     await sandbox.start()
     assert sandbox.pair is not None
     try:
-        yield OauthScene(
+        yield OauthScenario(
             clock=clock,
             sandbox=sandbox,
             file=TokenFile(sandbox.pair.refresh_token),

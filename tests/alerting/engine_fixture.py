@@ -25,10 +25,10 @@ from tests.clocks import ManualClock
 CAPABILITIES = frozenset({"follow_flow_runs", "list_plan_runs"})
 
 
-class Stage:
-    """An engine with some rules, and what is known beside it. Seconds count from the story's zero.
+class Fixture:
+    """An engine with some rules, and what is known beside it. Seconds count from its zero.
 
-    A stage that is opened again on the same folder is the daemon's next life.
+    A fixture that is opened again on the same folder is the daemon's next life.
     """
 
     def __init__(
@@ -83,14 +83,14 @@ class Stage:
 
 
 @asynccontextmanager
-async def on_stage(folder: Path, *rules: RuleKind | RuleSettings) -> AsyncIterator[Stage]:
+async def engine_fixture(folder: Path, *rules: RuleKind | RuleSettings) -> AsyncIterator[Fixture]:
     """Open the store of a folder and restore an engine from it, with rules or default ones."""
     clock, registry = ManualClock(), CollectorRegistry()
     bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=registry)
     try:
         made = (default_rule(rule) if isinstance(rule, RuleKind) else rule for rule in rules)
-        stage = Stage(bus, clock, tuple(made), registry=registry)
-        await stage.engine.restore()
-        yield stage
+        fixture = Fixture(bus, clock, tuple(made), registry=registry)
+        await fixture.engine.restore()
+        yield fixture
     finally:
         await bus.close()

@@ -1,6 +1,6 @@
 """What a workspace does so that each rule about runs begins to hold, and what ends it.
 
-Thresholds are a second, so that the scenes play on wall time. Each scene has a recipe, and so a
+Thresholds are a second, so that the scenarios play on wall time. Each has a recipe, and so a
 pipeline, of its own, and its rule evaluates nothing else.
 """
 
@@ -20,7 +20,7 @@ from monitor.sandbox.world.records.objects import Recipe
 _QUEUE_SECONDS = 4.0  # on the clock
 
 
-class RunScene(Struct, frozen=True, kw_only=True):
+class RunScenario(Struct, frozen=True, kw_only=True):
     """One rule, and how to make it hold and hold no more."""
 
     rule: RuleKind
@@ -29,7 +29,7 @@ class RunScene(Struct, frozen=True, kw_only=True):
     threshold: float = 0.0
 
     def settings(self, recipe: Recipe) -> RuleSettings:
-        """Return the rule as it watches the scene's own flow."""
+        """Return the rule as it watches the scenario's own flow."""
         return msgspec.structs.replace(
             default_rule(self.rule),
             threshold=self.threshold,
@@ -69,23 +69,29 @@ def _is_canceled(workspace: Sandbox, recipe: Recipe) -> None:
             workspace.engine.cancel_job_group(job_group)
 
 
-RUN_SCENES = (
-    RunScene(rule=RuleKind.RUN_FAILED, begin=_ends(Outcome.FAILED), finish=_ends(Outcome.COMPLETE)),
-    RunScene(
+RUN_SCENARIOS = (
+    RunScenario(
+        rule=RuleKind.RUN_FAILED, begin=_ends(Outcome.FAILED), finish=_ends(Outcome.COMPLETE)
+    ),
+    RunScenario(
         rule=RuleKind.FAILING_REPEATEDLY,
         threshold=3,
         begin=_ends(Outcome.FAILED, times=4),
         finish=_ends(Outcome.COMPLETE),
     ),
-    RunScene(rule=RuleKind.CANCELED, begin=_ends(Outcome.CANCELED), finish=_ends(Outcome.COMPLETE)),
-    RunScene(
+    RunScenario(
+        rule=RuleKind.CANCELED, begin=_ends(Outcome.CANCELED), finish=_ends(Outcome.COMPLETE)
+    ),
+    RunScenario(
         rule=RuleKind.SUCCESS_DOUBTED,
         begin=_ends(Outcome.DOUBTFUL),
         finish=_ends(Outcome.COMPLETE),
     ),
-    RunScene(
+    RunScenario(
         rule=RuleKind.RUN_OVERDUE, threshold=1, begin=_ends(Outcome.HANG), finish=_is_canceled
     ),
-    RunScene(rule=RuleKind.RUN_STUCK, threshold=1, begin=_ends(Outcome.HANG), finish=_is_canceled),
-    RunScene(rule=RuleKind.QUEUE_SLOW, threshold=1, begin=_waits, finish=_nothing),
+    RunScenario(
+        rule=RuleKind.RUN_STUCK, threshold=1, begin=_ends(Outcome.HANG), finish=_is_canceled
+    ),
+    RunScenario(rule=RuleKind.QUEUE_SLOW, threshold=1, begin=_waits, finish=_nothing),
 )

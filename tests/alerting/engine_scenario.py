@@ -40,7 +40,7 @@ def guard(name: str, call: Callable[[], Any], on_failure: Callable[[str], None])
     return call()
 
 
-class EngineScene:
+class EngineScenario:
     """Runs end, the workspace answers or not, time passes, and alerts are published."""
 
     def __init__(self, bus: SqliteBus, clock: ManualClock, settings: AlertingSettings) -> None:
@@ -63,9 +63,9 @@ class EngineScene:
             guard=guard,
         )
 
-    async def restarted(self) -> EngineScene:
+    async def restarted(self) -> EngineScenario:
         """Return the next life of the daemon, which has asked the workspace nothing yet."""
-        later = EngineScene(self.bus, self.clock, self._settings)
+        later = EngineScenario(self.bus, self.clock, self._settings)
         later._runs = self._runs
         await later.engine.restore()
         return later
@@ -183,18 +183,18 @@ class EngineScene:
 
 
 @asynccontextmanager
-async def engine_scene(
+async def engine_scenario(
     folder: Path,
     settings: AlertingSettings | None = None,
     *,
     start: datetime | None = None,
     is_asked: bool = True,
-) -> AsyncIterator[EngineScene]:
+) -> AsyncIterator[EngineScenario]:
     """Yield an engine that ran one cycle, with a workspace that answers where it ``is_asked``."""
     clock = ManualClock() if start is None else ManualClock(start)
     bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=CollectorRegistry())
     try:
-        found = EngineScene(bus, clock, settings or AlertingSettings())
+        found = EngineScenario(bus, clock, settings or AlertingSettings())
         if is_asked:
             found.answers(well=True)
         await found.engine.restore()

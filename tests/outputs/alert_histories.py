@@ -10,7 +10,7 @@ import msgspec
 from monitor.model.alerts import Alert, AlertState, Severity, alert_event_id, fingerprint
 from monitor.model.events import AlertEvent, EventType
 from monitor.model.runs import RunKey, RunKind
-from tests.outputs.stories import FLOW
+from tests.outputs.histories import FLOW
 
 BEGAN = datetime(2024, 11, 21, 9, 30, tzinfo=UTC)  # long over, on whatever machine
 ENDED = BEGAN + timedelta(minutes=10)

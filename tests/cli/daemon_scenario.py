@@ -17,7 +17,7 @@ from tests.web.site import Site
 
 
 @dataclass
-class DaemonClientScene:
+class DaemonClientScenario:
     """The command, and the daemon's server that it calls."""
 
     site: Site
@@ -40,7 +40,7 @@ class DaemonClientScene:
 @contextlib.asynccontextmanager
 async def daemon_client(
     folder: Path, run_command: CommandProcess
-) -> AsyncIterator[DaemonClientScene]:
+) -> AsyncIterator[DaemonClientScenario]:
     """Yield the command with the configuration of a server that listens."""
     (folder / "token").write_text("a token")
     async with serving(folder, ServerSettings(listen="127.0.0.1:0")) as site:
@@ -49,4 +49,4 @@ async def daemon_client(
             '[[workspaces]]\nname = "acme"\nurl = "http://127.0.0.1:9"\ntoken_file = "token"\n'
             f'[server]\nlisten = "{site.url.removeprefix("http://")}"\n'
         )
-        yield DaemonClientScene(site, config, run_command)
+        yield DaemonClientScenario(site, config, run_command)

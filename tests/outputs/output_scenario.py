@@ -21,7 +21,7 @@ from monitor.outputs.event_output import DaemonInfo, OutputParts
 from monitor.tracking.live_state import LiveState, LiveStateView
 from tests.app.eventually import eventually
 from tests.clocks import SetClock
-from tests.outputs.stories import change
+from tests.outputs.histories import change
 
 LIMIT_SECONDS = 15.0
 # Settings of a delivery whose waits suit a test.
@@ -93,17 +93,17 @@ def output_parts(
 
 
 class RunningOutput(Output, Protocol):
-    """What the scene can run."""
+    """What the scenario can run."""
 
     async def run(self) -> None: ...
 
     async def drain(self, *, timeout_seconds: float) -> bool: ...
 
 
-class OutputScene:
+class OutputScenario:
     """``make`` builds the output again for each life, as a new process does."""
 
-    def __init__(self, folder: Path, make: Callable[[OutputScene], RunningOutput]) -> None:
+    def __init__(self, folder: Path, make: Callable[[OutputScenario], RunningOutput]) -> None:
         self._folder = folder
         self._make = make
         self.clock = SetClock(SystemClock())

@@ -16,9 +16,9 @@ from monitor.sandbox.settings import SandboxSettings, TrafficSettings, WorkSetti
 from monitor.sandbox.world.faults import WorldOptions
 from monitor.sandbox.world.records.runs import JobGroup, RanFor
 from tests.app.eventually import eventually
+from tests.app.fixture import SECRET, started
 from tests.app.mqtt_subscriber import ENDS, ReceivedEvents, Subscriber, ends_in, keeping_broker
 from tests.app.processes import DaemonProcess, Settings, Watched, daemon_process
-from tests.app.stage import SECRET, started
 from tests.crash import store_copy
 from tests.crash.crash_counts import TransitionCounts
 from tests.crash.sender import Sender
@@ -74,7 +74,7 @@ class CrashSettings(Settings):
         )
 
 
-class Scene:
+class Scenario:
     """Everything of one scenario, and the questions that its end must answer."""
 
     def __init__(
@@ -249,7 +249,7 @@ def _forged(fingerprints: AbstractSet[str]) -> set[str]:
 
 
 @contextlib.asynccontextmanager
-async def scene(
+async def scenario(
     folder: Path,
     *,
     seed: int,
@@ -260,7 +260,7 @@ async def scene(
     environment: Mapping[str, str] | None = None,
     database: str | None = None,
     alertmanager_url: str | None = None,
-) -> AsyncIterator[Scene]:
+) -> AsyncIterator[Scenario]:
     """Set everything up and yield it once the daemon follows the workspace."""
     workspace = Sandbox(
         SandboxSettings(
@@ -289,4 +289,4 @@ async def scene(
         async with daemon_process(settings, environment=environment) as daemon:
             await eventually(lambda: daemon.face.is_following("acme"), why="not followed")
             workspace.open_for_work()
-            yield Scene(workspace, broker, subscriber, daemon, settings, seed=seed)
+            yield Scenario(workspace, broker, subscriber, daemon, settings, seed=seed)

@@ -31,7 +31,7 @@ def configured(
     return path
 
 
-class ApiScene:
+class ApiScenario:
     """A quiet sandbox and the command that calls it."""
 
     def __init__(self, sandbox: Sandbox, config: Path, run_command: CommandProcess) -> None:
@@ -55,9 +55,9 @@ class ApiScene:
 
 
 @contextlib.asynccontextmanager
-async def api_scene(
+async def api_scenario(
     folder: Path, run_command: CommandProcess, *, options: WorldOptions | None = None
-) -> AsyncIterator[ApiScene]:
+) -> AsyncIterator[ApiScenario]:
     """Run a sandbox in which nothing happens by itself."""
     settings = SandboxSettings(
         traffic=None,
@@ -68,6 +68,6 @@ async def api_scene(
     url = await sandbox.start()
     try:
         config = configured(folder, url, token=sandbox.token)
-        yield ApiScene(sandbox, config, run_command)
+        yield ApiScenario(sandbox, config, run_command)
     finally:
         await sandbox.stop()

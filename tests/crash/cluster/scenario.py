@@ -17,9 +17,9 @@ from monitor.model.clock import SystemClock
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
 from tests.app.eventually import eventually
+from tests.app.fixture import started
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.app.processes import Watched
-from tests.app.stage import started
 from tests.crash.cluster.counters import CounterWatch
 from tests.crash.cluster.database import NAME, Database
 from tests.crash.cluster.load import Load
@@ -268,7 +268,7 @@ async def cluster(folder: Path, options: ClusterOptions) -> AsyncIterator[Cluste
         for name in NAMES:
             networks = [await stack.enter_async_context(Network(port)) for port in database.ports]
             members.append(_member(folder, name, watched, networks, addresses))
-        scene = Cluster(
+        scenario = Cluster(
             options,
             folder=folder,
             workspaces=workspaces,
@@ -281,31 +281,31 @@ async def cluster(folder: Path, options: ClusterOptions) -> AsyncIterator[Cluste
             subscriber=await stack.enter_async_context(Subscriber(broker.port)),
             members=members,
         )
-        await stack.enter_async_context(_living(scene))
-        yield scene
+        await stack.enter_async_context(_living(scenario))
+        yield scenario
 
 
 @contextlib.asynccontextmanager
-async def _living(scene: Cluster) -> AsyncIterator[None]:
+async def _living(scenario: Cluster) -> AsyncIterator[None]:
     """Let the daemons run, and whoever watches them."""
-    watches = (scene.counters.run(), scene.alertmanager_reads.run())
+    watches = (scenario.counters.run(), scenario.alertmanager_reads.run())
     reading = [asyncio.create_task(watch) for watch in watches]
     try:
-        for member in scene.members:  # together they would take longer than one may
-            if scene.options.sets_clocks:
+        for member in scenario.members:  # together they would take longer than one may
+            if scenario.options.sets_clocks:
                 member.set_clock()
             await member.start()
-        await scene.until_settled()
-        await scene.until_followed()
-        for sandbox in scene.workspaces.values():
+        await scenario.until_settled()
+        await scenario.until_followed()
+        for sandbox in scenario.workspaces.values():
             sandbox.open_for_work()
-        await scene.until_lasting()
+        await scenario.until_lasting()
         yield
     finally:
         for task in reading:
             task.cancel()
         await asyncio.gather(*reading, return_exceptions=True)
-        for member in scene.members:
+        for member in scenario.members:
             await member.process.leave()
 
 

@@ -46,7 +46,7 @@ GRACE = timedelta(minutes=10)
 
 
 def at(text: str) -> datetime:
-    """Return the time of day on the day of the story, or a day and a time: ``22 08:00``."""
+    """Return the time of day on the day of the history, or a day and a time: ``22 08:00``."""
     day, _, clock = text.rpartition(" ")
     hour, minute, *second = (int(part) for part in clock.split(":"))
     return TEN.replace(day=int(day or 21), hour=hour, minute=minute, second=sum(second))
@@ -104,7 +104,7 @@ def queued(run: RunState) -> RunEvent:
     )
 
 
-class Story:
+class History:
     """Between two evaluations the memory is stored, as the engine stores it.
 
     ``notices`` are the starts of alerts, and their ends with a minus.

@@ -24,8 +24,8 @@ from monitor.outputs.delivery import DeliveryMetrics
 from monitor.outputs.mqtt.output import MqttOutput
 from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.tracking.live_state import LiveState
-from tests.outputs.output_scene import output_parts
-from tests.outputs.stories import change
+from tests.outputs.histories import change
+from tests.outputs.output_scenario import output_parts
 
 LIMIT_SECONDS = 60.0
 
@@ -127,7 +127,7 @@ def received_message(message: aiomqtt.Message) -> ReceivedMessage:
     return ReceivedMessage(message.topic.value, message.payload, message.retain, properties)
 
 
-class MqttScene:
+class MqttScenario:
     """An MQTT output that runs between `start` and `stop`, on a store that outlives it."""
 
     def __init__(self, folder: Path, settings: MqttSettings) -> None:

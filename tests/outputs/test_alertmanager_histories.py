@@ -17,8 +17,8 @@ from monitor.outputs.alertmanager.output import AlertmanagerOutput
 from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from tests.app.eventually import pause
 from tests.examples import examples
-from tests.outputs.alert_stories import BEGAN, alert, event_of
-from tests.outputs.output_scene import QUICK, OutputScene
+from tests.outputs.alert_histories import BEGAN, alert, event_of
+from tests.outputs.output_scenario import QUICK, OutputScenario
 from tests.outputs.receiving import BROKEN, PostReceiver
 
 RESEND_SECONDS = 0.02
@@ -39,11 +39,11 @@ STEPS = st.one_of(
 )
 
 
-class Story:
+class History:
     """The true state of three alerts, and what was posted to an Alertmanager."""
 
-    def __init__(self, scene: OutputScene, receiver: PostReceiver) -> None:
-        self.scene = scene
+    def __init__(self, scenario: OutputScenario, receiver: PostReceiver) -> None:
+        self.scenario = scenario
         self.receiver = receiver
         self.truth: dict[int, Alert] = {}
 
@@ -51,12 +51,12 @@ class Story:
         if step.what == "change":
             await self._change(step)
         elif step.what == "snapshot":
-            self.scene.snapshot = AlertingSnapshot(alerts=tuple(self.truth.values()))
+            self.scenario.snapshot = AlertingSnapshot(alerts=tuple(self.truth.values()))
         elif step.what in ("restart", "kill"):
             # The engine is restored before the outputs, so that its snapshot is never behind them.
-            await (self.scene.stop() if step.what == "restart" else self.scene.kill())
-            self.scene.snapshot = AlertingSnapshot(alerts=tuple(self.truth.values()))
-            await self.scene.start()
+            await (self.scenario.stop() if step.what == "restart" else self.scenario.kill())
+            self.scenario.snapshot = AlertingSnapshot(alerts=tuple(self.truth.values()))
+            await self.scenario.start()
         elif step.what == "fail":
             self.receiver.answers.append(step.number)
         else:
@@ -73,7 +73,7 @@ class Story:
             ends = before.starts_at + timedelta(seconds=1)
             now = alert(number, AlertState.RESOLVED, starts_at=before.starts_at, ends_at=ends)
         self.truth[number] = now
-        await self.scene.emit(event_of(now))
+        await self.scenario.emit(event_of(now))
 
     async def until_repeated(self, *, times: int) -> None:
         """Wait until each firing alert has been posted ``times`` more."""
@@ -93,7 +93,7 @@ class Story:
     def believed(self) -> dict[int, tuple[datetime, bool]]:
         """Return of each alert the start and whether it fires, as it was posted last.
 
-        Ends in these stories lie in the past, lapses in the future.
+        Ends in these histories lie in the past, lapses in the future.
         """
         last: dict[int, tuple[datetime, bool]] = {}
         for request in self.receiver.accepted:
@@ -102,7 +102,7 @@ class Story:
                     datetime.fromisoformat(posted_alert[k]) for k in ("startsAt", "endsAt")
                 )
                 number = int(posted_alert["labels"]["pipeline_id"])
-                last[number] = starts, ends > self.scene.clock.now() - timedelta(hours=1)
+                last[number] = starts, ends > self.scenario.clock.now() - timedelta(hours=1)
         return last
 
     def expected(self) -> dict[int, tuple[datetime, bool]]:
@@ -112,28 +112,28 @@ class Story:
         }
 
 
-async def play(steps: list[Step], folder: Path) -> Story:
+async def play(steps: list[Step], folder: Path) -> History:
     """Run the steps, then wait until all is delivered and repeated twice."""
 
-    def make(scene: OutputScene) -> AlertmanagerOutput:
+    def make(scenario: OutputScenario) -> AlertmanagerOutput:
         return AlertmanagerOutput(
             AlertmanagerSettings(urls=(receiver.url,), resend_seconds=RESEND_SECONDS, **QUICK),
-            scene.parts,
+            scenario.parts,
         )
 
-    async with PostReceiver() as receiver, OutputScene(folder, make) as scene:
-        story = Story(scene, receiver)
-        await scene.start()
+    async with PostReceiver() as receiver, OutputScenario(folder, make) as scenario:
+        history = History(scenario, receiver)
+        await scenario.start()
         for step in steps:
-            await story.perform(step)
+            await history.perform(step)
         receiver.answers.clear()
-        await scene.until_delivered()
-        await story.perform(Step("snapshot"))
-        await story.perform(Step("restart"))
+        await scenario.until_delivered()
+        await history.perform(Step("snapshot"))
+        await history.perform(Step("restart"))
         # The first may be the repetition that was under way when the former process ended.
-        await story.until_repeated(times=2)
-        await story.perform(Step("wait"))
-        return story
+        await history.until_repeated(times=2)
+        await history.perform(Step("wait"))
+        return history
 
 
 @settings(max_examples=examples(15))
@@ -144,5 +144,5 @@ async def play(steps: list[Step], folder: Path) -> Story:
 def test_the_last_post_has_the_true_state(steps: list[Step]) -> None:
     """After failures, kills and a lagging snapshot no resolved alert fires, and no end is early."""
     with tempfile.TemporaryDirectory() as folder:
-        story = asyncio.run(play(steps, Path(folder)))
-    assert story.believed() == story.expected()
+        history = asyncio.run(play(steps, Path(folder)))
+    assert history.believed() == history.expected()

@@ -71,7 +71,7 @@ class Told:
         return begun
 
 
-class Story:
+class History:
     """One fingerprint from one result to the next."""
 
     def __init__(self, *, for_seconds: float = 0.0, repeat_seconds: float = 0.0) -> None:

@@ -1,6 +1,6 @@
 """What happens so that each rule about a workspace begins to hold, and what ends it.
 
-Limits are seconds, so that the scenes play on wall time; those that need the workspace as a
+Limits are seconds, so that the scenarios play on wall time; those that need the workspace as a
 whole play alone.
 """
 
@@ -30,8 +30,8 @@ _SECONDS_APART = 2.0  # likewise: of two ends in one second nobody knows which i
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """Where the scenes play: one recipe is profiled, another runs; a receiver is notified."""
+class Fixture:
+    """Where the scenarios play: one recipe is profiled, another runs; a receiver is notified."""
 
     workspace: Sandbox
     profiled: Recipe
@@ -65,11 +65,11 @@ class Stage:
         await pause(2 * EVALUATION_INTERVAL_SECONDS)  # the rule must evaluate each of them
 
 
-Play = Callable[[Stage], Awaitable[None]]
+Play = Callable[[Fixture], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkspaceScene:
+class WorkspaceScenario:
     """One rule with limits for a test, and how to make it hold and hold no more."""
 
     rule: RuleKind
@@ -82,9 +82,9 @@ class WorkspaceScene:
         return msgspec.structs.replace(default_rule(self.rule), **self.changed)
 
 
-async def _new_token(stage: Stage) -> None:
-    world = stage.workspace.world
-    own = next(token for token in world.tokens.live() if token.value == stage.workspace.token)
+async def _new_token(fixture: Fixture) -> None:
+    world = fixture.workspace.world
+    own = next(token for token in world.tokens.live() if token.value == fixture.workspace.token)
     world.create(
         Token,
         by=own.creator_id,
@@ -94,76 +94,78 @@ async def _new_token(stage: Stage) -> None:
     )
 
 
-async def _token_deleted(stage: Stage) -> None:
-    tokens = stage.workspace.world.tokens
-    stage.workspace.world.delete(next(token for token in tokens.live() if token.token_id == "soon"))
+async def _token_deleted(fixture: Fixture) -> None:
+    tokens = fixture.workspace.world.tokens
+    fixture.workspace.world.delete(
+        next(token for token in tokens.live() if token.token_id == "soon")
+    )
 
 
-async def _data_goes_bad(stage: Stage) -> None:
+async def _data_goes_bad(fixture: Fixture) -> None:
     for _ in range(_GOOD_PROFILES):
-        await stage.run_with_profile()
-    stage.workspace.world.options.unfit_values = 0.5
+        await fixture.run_with_profile()
+    fixture.workspace.world.options.unfit_values = 0.5
     await pause(_SECONDS_APART)
-    await stage.run_with_profile()
+    await fixture.run_with_profile()
 
 
-async def _data_is_good_again(stage: Stage) -> None:
-    stage.workspace.world.options.unfit_values = 0.0
+async def _data_is_good_again(fixture: Fixture) -> None:
+    fixture.workspace.world.options.unfit_values = 0.0
     await pause(_SECONDS_APART)
-    await stage.run_with_profile()
+    await fixture.run_with_profile()
 
 
-async def _callbacks_get_lost(stage: Stage) -> None:
-    await eventually(stage.face.has_webhook_tasks, why="no tasks")
+async def _callbacks_get_lost(fixture: Fixture) -> None:
+    await eventually(fixture.face.has_webhook_tasks, why="no tasks")
     await pause(_TASK_SECONDS)
-    stage.workspace.world.options.callback_lost = 1.0
+    fixture.workspace.world.options.callback_lost = 1.0
     for _ in range(_MISSES):
-        stage.run(stage.other)
+        fixture.run(fixture.other)
 
 
-async def _callbacks_come(stage: Stage) -> None:
-    stage.workspace.world.options.callback_lost = 0.0
+async def _callbacks_come(fixture: Fixture) -> None:
+    fixture.workspace.world.options.callback_lost = 0.0
 
 
-async def _receiver_refuses(stage: Stage) -> None:
-    stage.receiver.status_for = lambda _: 503
-    stage.run(stage.other)
+async def _receiver_refuses(fixture: Fixture) -> None:
+    fixture.receiver.status_for = lambda _: 503
+    fixture.run(fixture.other)
 
 
-async def _receiver_accepts(stage: Stage) -> None:
-    stage.receiver.status_for = None
+async def _receiver_accepts(fixture: Fixture) -> None:
+    fixture.receiver.status_for = None
 
 
-async def _refused(stage: Stage) -> None:
-    stage.workspace.world.options.retry_after_seconds = 0.2
-    stage.workspace.world.options.status_429 = 1.0
+async def _refused(fixture: Fixture) -> None:
+    fixture.workspace.world.options.retry_after_seconds = 0.2
+    fixture.workspace.world.options.status_429 = 1.0
 
 
-async def _run_vanishes(stage: Stage) -> None:
-    engine = stage.workspace.engine
-    recipe = stage.other
+async def _run_vanishes(fixture: Fixture) -> None:
+    engine = fixture.workspace.engine
+    recipe = fixture.other
     engine.order(Order(recipe_id=recipe.id, outcome=Outcome.HANG, queue_seconds=0, work_seconds=1))
     gone = engine.start_job_group(recipe, by=recipe.creator_id)
 
     async def is_running() -> bool:
-        runs = (await stage.face.json("/api/v1/runs?limit=500"))["data"]
+        runs = (await fixture.face.json("/api/v1/runs?limit=500"))["data"]
         return any(run["id"] == str(gone.id) and run["status"] == "running" for run in runs)
 
     await eventually(is_running, why="the run is not observed")
     engine.delete_run(gone)
 
 
-async def _run_succeeds(stage: Stage) -> None:
+async def _run_succeeds(fixture: Fixture) -> None:
     await pause(_SECONDS_APART)
-    stage.run(stage.other)
+    fixture.run(fixture.other)
 
 
 def _owner_is_administrator(*, is_admin: bool) -> Play:
     """Without that right, the token's owner sees only the flows and plans that are shared."""
 
-    async def play(stage: Stage) -> None:
-        world = stage.workspace.world
-        owner = world.person_of(stage.workspace.token)
+    async def play(fixture: Fixture) -> None:
+        world = fixture.workspace.world
+        owner = world.person_of(fixture.workspace.token)
         plan = next(world.plans.live())  # where none were left, their list would be doubted
         assert owner is not None
         world.update(plan, shared_with=frozenset({owner.id}))
@@ -173,56 +175,56 @@ def _owner_is_administrator(*, is_admin: bool) -> Play:
 
 
 def _fault(name: str, ratio: float) -> Play:
-    async def play(stage: Stage) -> None:
-        setattr(stage.workspace.world.options, name, ratio)
+    async def play(fixture: Fixture) -> None:
+        setattr(fixture.workspace.world.options, name, ratio)
 
     return play
 
 
-WORKSPACE_SCENES = (
-    WorkspaceScene(
+WORKSPACE_SCENARIOS = (
+    WorkspaceScenario(
         rule=RuleKind.TOKEN_EXPIRING, begin=_new_token, finish=_token_deleted, changed={}
     ),
-    WorkspaceScene(
+    WorkspaceScenario(
         rule=RuleKind.QUALITY_DROPPED,
         begin=_data_goes_bad,
         finish=_data_is_good_again,
         changed={"minimum": _GOOD_PROFILES},
     ),
-    WorkspaceScene(
+    WorkspaceScenario(
         rule=RuleKind.CALLBACKS_MISSED,
         begin=_callbacks_get_lost,
         finish=_callbacks_come,
         changed={"threshold": _MISSES, "window_seconds": 2.5},
     ),
-    WorkspaceScene(
+    WorkspaceScenario(
         rule=RuleKind.MONITOR_DEGRADED,
         begin=_receiver_refuses,
         finish=_receiver_accepts,
         changed={"threshold": 4.0, "for_seconds": 0.0},
     ),
-    WorkspaceScene(
+    WorkspaceScenario(
         rule=RuleKind.RUN_LOST,
         begin=_run_vanishes,
         finish=_run_succeeds,
         changed={},
         is_alone=True,
     ),
-    WorkspaceScene(
+    WorkspaceScenario(
         rule=RuleKind.PIPELINES_UNSHARED,
         begin=_owner_is_administrator(is_admin=False),
         finish=_owner_is_administrator(is_admin=True),
         changed={"for_seconds": 0.5},
         is_alone=True,
     ),
-    WorkspaceScene(
+    WorkspaceScenario(
         rule=RuleKind.BUDGET_EXHAUSTED,
         begin=_refused,
         finish=_fault("status_429", 0.0),
         changed={"for_seconds": 0.5},
         is_alone=True,
     ),
-    WorkspaceScene(
+    WorkspaceScenario(
         rule=RuleKind.WORKSPACE_UNREACHABLE,
         begin=_fault("dropped", 1.0),
         finish=_fault("dropped", 0.0),

@@ -15,6 +15,7 @@ from tests.bus.postgres_members import shards
 from tests.bus.postgres_stores import StoreHost, store_cluster
 from tests.postgres_server import PostgresServer
 
+_LEASE_SECONDS = 5.0  # also where a server that starts beside stops this process for a while
 _NEWEST = "SELECT max(newest_position) FROM shard"
 
 
@@ -37,7 +38,7 @@ class FailOver:
     async def join(self, name: str) -> StoreHost:
         hosts = f"127.0.0.1:{self.primary.port},127.0.0.1:{self.standby.port}"
         url = f"postgresql://postgres@{hosts}/postgres?sslmode=disable"
-        host = await StoreHost.open(url, name, lease_seconds=2.0)
+        host = await StoreHost.open(url, name, lease_seconds=_LEASE_SECONDS)
         self.hosts.append(host)
         await host.store.define(shards("sales"))
         return host
@@ -57,7 +58,8 @@ class FailOver:
         await self.standby.start()
         await self.standby.promote()
         for host in self.hosts:
-            host.stopped_seconds += 2.0  # also where it was quick, the deadline has passed
+            # Also where it was quick, the deadline has passed.
+            host.stopped_seconds += _LEASE_SECONDS
 
 
 @pytest.fixture

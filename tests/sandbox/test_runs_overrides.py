@@ -105,7 +105,7 @@ async def test_the_environment_stands_in_the_path(workspace: Workspace) -> None:
     ):
         body = {"overrideKey": key, "value": value}
         assert (await workspace.post("/v4/environmentParameters", body)).status == 201
-    parameters = {"overrides": {"region": "$env.fixture/$env.key/$env.nothing"}}
+    parameters = {"overrides": {"region": "$env.stage/$env.key/$env.nothing"}}
 
     job_group = await run(workspace, runParameters=parameters)
 

@@ -124,20 +124,33 @@ FIELDS = st.dictionaries(
 @given(path=st.sampled_from(["track", "webhooks"]), body=FIELDS | VALUES)
 @example(path="track", body={"\x1e": None})
 @example(path="track", body={"x" * 9_000: None})
+@example(path="webhooks", body={"action": "sync"})
+@example(path="webhooks", body={"action": "sync", "workspace": "acme", "flow": "7"})
+@example(path="webhooks", body={"action": "sync", "workspace": "other"})
+@example(path="track", body={"kind": "flow_run", "id": "7"})
+@example(path="track", body={"kind": "flow_run", "id": "7", "workspace": "other"})
 async def test_no_document_is_a_failure(site: Site, path: str, body: object) -> None:
-    """An accepted request reaches the daemon in the words that were sent; others are 400."""
+    """An accepted request reaches the daemon in the words that were sent; others are refused.
+
+    The only workspace need not be named; one that is not configured is 409.
+    """
     del site.requested[:]
     answer = await site.post(f"/api/v1/{path}", data=json.dumps(body), headers=JSON)
 
     if answer.status == 400:
         assert status_of(answer) == 400
         assert site.requested == []
+        return
+    assert isinstance(body, dict)
+    named = body.get("workspace")
+    if named not in (None, "acme"):
+        assert status_of(answer) == 409
+        assert site.requested == []
     else:
         assert answer.status == (202 if path == "track" else 200)
-        assert isinstance(body, dict)
         first = "kind" if path == "track" else "action"
         last = "id" if path == "track" else "flow"
-        assert site.requested == [(body.get("workspace"), body[first], body.get(last))]
+        assert site.requested == [("acme", body[first], body.get(last))]
 
 
 @MANY

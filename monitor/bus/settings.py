@@ -37,7 +37,7 @@ def store_path(url: str) -> Path:
     ):
         problem = f"storage.url is {url!r}; it must be sqlite:// followed by an absolute path"
         raise ConfigurationError(problem)
-    return Path(path)
+    return Path("/" + path.lstrip("/"))  # other tools' URLs have four slashes
 
 
 def _url(url: str) -> str | None:

@@ -74,6 +74,12 @@ async def test_the_settings_name_the_file(tmp_path: Path) -> None:
     assert (tmp_path / "a store.db").exists()
 
 
+@pytest.mark.parametrize("slashes", ["///", "////"])
+def test_a_path_begins_with_one_slash(slashes: str) -> None:
+    """Other tools write a fourth slash before an absolute path."""
+    assert str(store_path(f"sqlite:{slashes}srv/state.db")) == "/srv/state.db"
+
+
 @pytest.mark.parametrize(
     "url", ["postgres:///x", "sqlite://", "sqlite:///", "sqlite://host/x", "state.db"]
 )

@@ -22,14 +22,13 @@ from monitor.model.errors import BusUnavailableError
 from tests.bus.examples import SOON, callback, events, log_of
 from tests.clocks import ManualClock
 
-STALL_SECONDS = 0.1
 FOR_EVER = 600.0
 
 
 class Store:
     """A writer on a file of its own, whose first connections can be limited in size."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, stall_seconds: float = SOON) -> None:
         self.path = path
         self.page_limits: list[int] = []
         path.touch()
@@ -43,7 +42,7 @@ class Store:
             verify=lambda: None,
             failures=WriteFailureRecord(clock, registry),
             queue_bound=5,
-            stall_seconds=STALL_SECONDS,
+            stall_seconds=stall_seconds,
         )
 
     def _connect(self) -> StoreConnection:
@@ -82,6 +81,16 @@ class Pause:
         self.begun.set()
         assert self.released.wait(SOON)
         return store_entries(db, keys)
+
+
+async def begun(store: Store, pause: Pause) -> asyncio.Future[None]:
+    """Return a write whose time is over soon, and not before its transaction has begun."""
+    writing = asyncio.ensure_future(store.writer.write(pause, "a", timeout_seconds=0.02))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # the thread has it
+    # The loop waits here as well, and with it what would withdraw the write.
+    assert pause.begun.wait(SOON)
+    return writing
 
 
 @pytest.fixture
@@ -197,8 +206,7 @@ async def test_a_write_that_waits_too_long_is_not_kept(store: Store) -> None:
 async def test_a_write_inside_a_transaction_is_awaited(store: Store) -> None:
     """A write that times out during its transaction is awaited, so its outcome is known."""
     pause = Pause()
-    writing = asyncio.ensure_future(store.writer.write(pause, "a", timeout_seconds=0.02))
-    await asyncio.to_thread(pause.begun.wait, SOON)
+    writing = await begun(store, pause)
     await asyncio.wait([writing], timeout=0.05)
     assert not writing.done()
     pause.released.set()
@@ -305,14 +313,16 @@ async def test_a_damaged_file_ends_the_writer(store: Store) -> None:
         await store.writer.watch()
 
 
-async def test_a_hung_disk_ends_the_writer(store: Store) -> None:
+async def test_a_hung_disk_ends_the_writer(tmp_path: Path) -> None:
     """A transaction that does not end is given up, and the watch raises that."""
-    pause = Pause()
+    store, pause = Store(tmp_path / "state.db", stall_seconds=0.1), Pause()
+    writing = await begun(store, pause)
     with pytest.raises(BusUnavailableError, match="does not come to its end"):
-        await store.writer.write(pause, "a", timeout_seconds=0.02)
+        await writing
     with pytest.raises(BusUnavailableError, match="has died"):
         await store.writer.watch()
     pause.released.set()
+    await store.writer.close()
 
 
 async def test_closing_ends_the_watch(bus: SqliteBus) -> None:

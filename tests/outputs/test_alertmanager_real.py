@@ -37,8 +37,14 @@ class Notified(PostReceiver):
             for alert in request.json()["alerts"]
         )
 
+    @property
+    def most_together(self) -> int:
+        """Of how many alerts the largest notification is."""
+        return max((len(request.json()["alerts"]) for request in self.requests), default=0)
+
     def is_notified(self, numbers: range, status: str) -> bool:
-        return all(self.counts[str(number), status] for number in numbers)
+        counts = self.counts  # read once: it is all that was ever received
+        return all(counts[str(number), status] for number in numbers)
 
 
 @pytest.fixture
@@ -251,7 +257,7 @@ async def test_a_label_that_it_refuses_costs_no_other_alert(
 async def test_a_storm_is_one_notification_where_the_route_groups(
     tmp_path: Path, notified: Notified
 ) -> None:
-    """Five hundred alerts arrive, and Alertmanager groups them."""
+    """Five hundred alerts arrive, and Alertmanager names them together."""
     numbers = range(500)
     async with (
         Alertmanager(tmp_path, notify_url=notified.url, group_by="alertname") as grouping,
@@ -259,7 +265,7 @@ async def test_a_storm_is_one_notification_where_the_route_groups(
     ):
         await scenario.emit(*[fired(number) for number in numbers])
         await scenario.start()
-        await notified.until(lambda: notified.is_notified(numbers, "firing"))
-        assert len(await active(grouping.url)) == 500
-        # What comes after the first 100 ms is a group's change.
-        assert len(notified.requests) < len(numbers) / 20
+        # How many come before, each of more alerts, depends on how fast they are posted.
+        await notified.until(lambda: notified.most_together == len(numbers))
+        assert len(await active(grouping.url)) == len(numbers)
+        assert len(notified.requests) < len(numbers) / 5

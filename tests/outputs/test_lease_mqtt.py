@@ -12,6 +12,7 @@ import aiomqtt
 import pytest
 
 from monitor.bus.contract import Recorded
+from monitor.model.clock import SystemClock
 from monitor.model.errors import OutputUnavailableError
 from monitor.outputs.mqtt.settings import MqttProtocol
 from tests.outputs.histories import run_event
@@ -21,7 +22,16 @@ from tests.outputs.test_mqtt_retained import HEALTH, IDENTITY, PIPELINE
 from tests.servers import Mosquitto
 
 BRIDGE = "dataprep/v1/bridge/monitor-acme"
-LEASE_SECONDS = 0.5
+LEASE_SECONDS = 30.0  # states that did not change are published again only after a minute
+
+
+class LeapingClock(SystemClock):
+    """The machine's clock, whose monotonic seconds leap when a test says so."""
+
+    ahead_seconds = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead_seconds
 
 
 @pytest.fixture
@@ -157,13 +167,16 @@ async def test_all_states_are_published_again_when_the_former_lease_is_over(
         aiomqtt.Client("127.0.0.1", broker.port) as late,
         leased_scenario(tmp_path, broker.url, **more) as (scenario, _),
     ):
+        scenario.clock = clock = LeapingClock()
         scenario.live_state.pipeline_health[IDENTITY] = HEALTH
         await scenario.start()
         await subscriber.until(lambda: len(subscriber.on(PIPELINE)) == 1)
-        for topic in (PIPELINE, f"{BRIDGE}/state"):
+        topics = (PIPELINE, f"{BRIDGE}/state")
+        for topic in topics:
             await late.publish(topic, b'{"state": "of the former holder"}', qos=1, retain=True)
-        for topic in (PIPELINE, f"{BRIDGE}/state"):
-            await subscriber.until(lambda topic=topic: len(subscriber.on(topic)) == 3)  # type: ignore[misc]
+        await subscriber.until(lambda: all(len(subscriber.on(topic)) == 2 for topic in topics))
+        clock.ahead_seconds = LEASE_SECONDS
+        await subscriber.until(lambda: all(len(subscriber.on(topic)) == 3 for topic in topics))
         assert states(subscriber) == ["online", "of the former holder", "online"]
         assert subscriber.on(PIPELINE)[0].payload == subscriber.on(PIPELINE)[2].payload
 

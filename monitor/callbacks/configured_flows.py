@@ -28,7 +28,7 @@ class ConfiguredFlows:
         self._settings = settings
         self._live_state = live_state
         self._unmatched: frozenset[str] = frozenset()  # names in the settings that fit no flow
-        self._named: tuple[NamedPipeline, ...] | None = None  # of which `_by_id` was made
+        self._named: tuple[NamedPipeline, ...] | None = None  # the source of `_by_id`
         self._by_id: dict[str, NamedPipeline] = {}
 
     @property

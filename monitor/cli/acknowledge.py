@@ -1,4 +1,4 @@
-"""``acknowledge``: no more reminders of an alert that somebody knows of."""
+"""``acknowledge``: no more reminders of an alert that an operator knows of."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def _quiet(row: dict[str, Any], *, is_wide: bool) -> list[str]:
         else:
             quiet.append("mute time" if not is_wide else cause["words"])
     if row.get("unnotified") and not quiet:
-        quiet.append(row["unnotified"] if is_wide else "nobody took it")
+        quiet.append(row["unnotified"] if is_wide else "no output took it")
     if row.get("acknowledged"):
         quiet.append(f"acknowledged by {row['acknowledged']['author']}")
     return quiet

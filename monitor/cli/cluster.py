@@ -52,7 +52,7 @@ def cluster(
 ) -> None:
     """List the daemons that share the store, and who holds which shard.
 
-    Shards that nobody holds come first. Exits 1 where there are any, 3 while the store does not
+    Shards without a holder come first. Exits 1 where there are any, 3 while the store does not
     answer: then it is what the store said last. CSV has the shards only.
     """
     query = {"holder": holder, "limit": "100000"}
@@ -81,7 +81,7 @@ def _print(status: dict[str, Any], form: OutputForm) -> None:
         for of in status["daemons"]
     ]
     shards = [
-        {**shard, "state": unknown or ("held" if shard["holder"] in alive else "nobody")}
+        {**shard, "state": unknown or ("held" if shard["holder"] in alive else "not held")}
         for shard in status["shards"]
     ]
     print_rows(daemons, _DAEMONS, form, empty="no daemon is known")

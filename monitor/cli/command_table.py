@@ -75,7 +75,7 @@ COMMANDS = (
         (
             "status",
             "status --url https://monitor.example.com --token-file ~/.monitor-token",
-            "status || echo 'somebody should look'",
+            "status || echo 'needs attention'",
         ),
     ),
     CommandEntry(

@@ -54,7 +54,7 @@ async def broker() -> AsyncIterator[int]:
 
 
 def free_port() -> int:
-    """Return a port of this machine that nobody listens on now."""
+    """Return a port of this machine without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port: int = probe.getsockname()[1]
         return port

@@ -51,7 +51,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 
     @property
     def empty_kinds(self) -> list[str]:
-        """Kinds of which no run ended, so that nothing was shown."""
+        """Kinds without an ended run, so that nothing was shown."""
         return [
             kind for kind in self.kinds if not any(self.ledger[kind, result] for result in _RESULTS)
         ]

@@ -52,7 +52,7 @@ _SLOW_USUALLY_SECONDS, _SLOW_SINCE = 240.0, timedelta(minutes=31)
 OVERDUE_SECONDS = 600.0  # of the demo's rule, whatever is learned
 _OF_LATE = 12  # runs: those of a day
 _SLOW_SECONDS = 70 * 60.0  # with less than a quarter of an hour between two heartbeats
-MISSED_GRACE_SECONDS = 30.0  # of the demo's rule, so that nobody must wait for ten minutes
+MISSED_GRACE_SECONDS = 30.0  # of the demo's rule; its users do not wait for ten minutes
 _MISSED_AFTER = timedelta(seconds=30)  # at least: the daemon must know the schedule before
 _FAILING_AGAIN = timedelta(minutes=5)
 # What starts in turn, and how long after the one before. Each kind of run comes early.

@@ -40,7 +40,7 @@ def silence(
         list[str] | None,
         typer.Argument(
             metavar="[MATCHER]...|[ID]",
-            help="add: label=glob or label!=glob, all of which must fit; expire: the silence.",
+            help="add: label=glob or label!=glob, and all must fit; expire: the silence.",
             autocompletion=completers.silence_words,
         ),
     ] = None,

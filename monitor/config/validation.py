@@ -191,7 +191,7 @@ def _unnotified(configuration: Configuration) -> tuple[Problem, ...]:
     if why is None or not alerting.rules or not alerting.warn_without_output:
         return ()
     hint = (
-        f"nobody is notified: {why}; where Prometheus' rules notify people, set "
+        f"no notifications are sent: {why}; where Prometheus' rules notify people, set "
         "alerting.warn_without_output = false"
     )
     return (Problem(key="outputs", value=", ".join(types) or "none", hint=hint),)

@@ -109,7 +109,7 @@ class ConnectionGate:
     """Listens on an address and holds so many connections at once as the limits allow.
 
     At the cap of one source its next connection is closed. At the cap in all, accepting pauses:
-    the system keeps who comes waiting, and nobody is closed who may be a good client.
+    the system lets further clients wait, so no client that may be a good one is closed.
     """
 
     def __init__(

@@ -221,7 +221,7 @@ class AlertingSnapshot(Struct, frozen=True, kw_only=True):
         """Return the next start that none has met; ``now`` is workspace time.
 
         It lies in the past while a start is late, and never further back than its grace. None
-        where nothing is awaited, or where nobody has judged yet what was.
+        where nothing is awaited, or where past starts have not been evaluated yet.
         """
         at, later = self.expected.get(pipeline), self.after_grace.get(pipeline)
         if later is None or now < later.grace_ends_at:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from monitor.model.events import EventType
 
-# An alert that fires begins with one of these; an end alone notifies nobody of it.
+# An alert that fires begins with one of these; an end alone is no notification of it.
 STARTS = frozenset({EventType.ALERT_FIRED, EventType.ALERT_FLAPPING})
 NOTIFYING = STARTS | {EventType.ALERT_REMINDED}
 
@@ -21,7 +21,7 @@ OutputTypes = Mapping[str, Collection[EventType]]  # name of an output -> what i
 class NotificationStatus(Struct, frozen=True, kw_only=True):
     """What outputs have taken of an alert. ``at`` (ours) is when the newest of that was recorded.
 
-    ``why_not`` is one sentence where people should have been notified and nobody was.
+    ``why_not`` is one sentence where people should have been notified and were not.
     """
 
     at: datetime | None = None

@@ -40,7 +40,7 @@ class AlertShape(Struct, frozen=True, kw_only=True):
     """One alert. Instants are on the clock of its subject.
 
     ``evidence`` are ids of events, the newest ones; ``evidence_count`` counts them all.
-    ``muted_by`` says why nobody is notified although it fires: ``silence:ID``, ``mute``,
+    ``muted_by`` says why it fires without a notification: ``silence:ID``, ``mute``,
     ``inhibited:FINGERPRINT``. ``preexisting``: true before its rule was first evaluated.
     """
 

@@ -301,7 +301,7 @@ def _alert_message(event: AlertEvent, sequence: str) -> AlertMessage:
 def _severity(event: Event) -> str:
     if not isinstance(event, AlertEvent):
         return _SEVERITIES.get(event.type, "INFO")
-    # A resolved alert is no error, and nobody wants a silenced one to count as an error.
+    # Neither a resolved nor a silenced alert counts as an error.
     is_quiet = event.type in {EventType.ALERT_RESOLVED, EventType.ALERT_SILENCED}
     return "INFO" if is_quiet else _ALERT_SEVERITIES[event.alert.severity]
 

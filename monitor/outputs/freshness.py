@@ -38,5 +38,5 @@ def knows_what_runs(
     if any(kind in cause.unwatched for cause in status.doubted):
         return False  # single runs are still read, but new ones are seen no more
     # The list of all runs is old, or was never to be had; then each single run must be fresh.
-    # Where there is none, nobody knows that there is none.
+    # Without a run to read, it is unknown that there is none.
     return oldest_at is not None and oldest_at >= known_since

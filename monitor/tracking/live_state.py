@@ -182,7 +182,7 @@ class LiveStateView:
         return next((poll for poll in found if poll.last_outcome in FAILED_OUTCOMES), None)
 
     def unconfirmed_since(self, workspace: str, kind: RunKind) -> datetime | None:
-        """Return since when nobody sees what runs of a kind (our clock); None while it is watched.
+        """Return since when active runs of a kind are not observed (our clock); else None.
 
         What was confirmed until then may have ended since.
         """
@@ -203,7 +203,7 @@ class LiveStateView:
         return now if status is None else status.time_there(now)
 
     def first_reads(self, workspace: str) -> tuple[str, ...]:
-        """Return what is read for the first time just now: until then nobody knows of it.
+        """Return what is read for the first time just now, and is unknown until then.
 
         Empty where all of it was read, also before this start. What cannot be read is not among
         it: see `why_unwatched` and `WorkspaceStatus.unreadable`.
@@ -227,7 +227,7 @@ class LiveStateView:
         return tuple(reads)
 
     def why_unjudged(self, alert: Alert) -> str | None:
-        """Return why nobody can judge now whether an open alert is over; None while it can be."""
+        """Return why it is unknown now whether an open alert is over; None while it is known."""
         status = self._live_state.workspaces.get(alert.workspace)
         if status is None or alert.state is AlertState.RESOLVED:
             return None

@@ -38,7 +38,7 @@ class ObservationCounts:
 
         self._implausible = Counter(
             "dataprep_monitor_implausible",
-            "Runs of which the workspace reported what cannot be true.",
+            "Runs with a report of the workspace that cannot be true.",
             ["workspace", "what"],
             registry=registry,
         )

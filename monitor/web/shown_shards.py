@@ -88,7 +88,7 @@ def page_url(url: str | None) -> str | None:
 class Mirrored(Struct, frozen=True, kw_only=True):
     """Who holds a shard that this daemon shows from the store, and how old that is."""
 
-    holder: str | None  # id of a daemon; None: nobody holds it
+    holder: str | None  # id of a daemon; None: no daemon holds it
     url: str | None  # of the holder's page
     read_at: datetime | None  # our clock; None: not read yet
     reason: str | None = None  # why it is not read now, one sentence

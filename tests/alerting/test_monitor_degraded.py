@@ -184,7 +184,7 @@ def test_a_daemon_that_is_gone_and_a_shard_that_nobody_holds_fire_until_they_are
     """Only those in trouble have a part; what is no trouble any more ends its alert."""
     troubles = (
         Trouble(part="daemon:north", since=at(100), reason="north is gone"),
-        Trouble(part="shard:sales", since=at(130), reason="nobody holds sales"),
+        Trouble(part="shard:sales", since=at(130), reason="no daemon holds sales"),
         Trouble(part="clock:north", since=at(150), reason="set ahead"),
     )
     lacking = facts(shard="_cluster", troubles=troubles)

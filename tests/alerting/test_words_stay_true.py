@@ -73,7 +73,7 @@ async def _silent(fixture: Fixture, seconds: float) -> None:
 
 
 _VALID = (
-    "Token 7: it is valid until 2026-11-21T10:20:00Z, and nobody renews it by itself. "
+    "Token 7: it is valid until 2026-11-21T10:20:00Z, and is not renewed automatically. "
     "To do: make a new one and put it where the monitor reads it, or delete this one."
 )
 CASES = (

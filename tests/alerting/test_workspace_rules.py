@@ -220,7 +220,7 @@ class TestToken:
         assert rule.firing.facts == {
             "token": "7",
             "expires_at": "2026-12-01T10:00:00Z",
-            "reason": "it is valid until 2026-12-01T10:00:00Z, and nobody renews it by itself",
+            "reason": "it is valid until 2026-12-01T10:00:00Z, and is not renewed automatically",
             "advice": ("make a new one and put it where the monitor reads it, or delete this one"),
         }
 

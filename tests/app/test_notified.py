@@ -20,7 +20,7 @@ from tests.app.eventually import eventually
 from tests.outputs.receiving import PostReceiver
 
 KEY = f"whsec_{base64.b64encode(bytes(range(32))).decode()}"
-NOBODY = "no output is configured"
+NO_OUTPUT = "no output is configured"
 
 
 def end_a_run(workspace: Sandbox, outcome: Outcome) -> None:
@@ -63,7 +63,7 @@ async def fired(face: Face) -> dict[str, Any]:
     return alerts[0]
 
 
-async def test_without_an_output_nobody_is_notified_and_all_say_so(tmp_path: Path) -> None:
+async def test_without_an_output_no_notification_is_sent_and_all_say_so(tmp_path: Path) -> None:
     """Alert, page, explanation, silences and status line name the cause and the way out."""
     workspace = fixture.sandbox()
     async with fixture.started(workspace) as url:
@@ -73,16 +73,16 @@ async def test_without_an_output_nobody_is_notified_and_all_say_so(tmp_path: Pat
             end_a_run(workspace, Outcome.FAILED)
             alert = await fired(face)
             assert alert["notified_at"] is None
-            assert NOBODY in alert["unnotified"]
+            assert NO_OUTPUT in alert["unnotified"]
             assert "[mqtt]" in alert["unnotified"]
             (group,) = (await face.json("/api/v1/attention"))["data"]
             assert group["alerts"][0]["notified_at"] is None
-            assert NOBODY in group["alerts"][0]["unnotified"]
+            assert NO_OUTPUT in group["alerts"][0]["unnotified"]
 
             key = alert["fingerprint"]
             explained = await face.json(f"/api/v1/alerts/{key}/explanation")
             assert explained["reason"] == "no output"
-            assert f"nobody is notified: {NOBODY}" in explained["answer"]
+            assert f"no notifications are sent: {NO_OUTPUT}" in explained["answer"]
             assert [each.get("notified_at") for each in explained["alerts"]] == [None]
 
             page = await face.text(f"/alerts/{key}")
@@ -90,14 +90,14 @@ async def test_without_an_output_nobody_is_notified_and_all_say_so(tmp_path: Pat
             assert 'class="answer held"' in page
             silences = await face.text("/silences")
             assert "every alert that fires notifies people" not in silences
-            assert NOBODY in silences
+            assert NO_OUTPUT in silences
             status = await face.json("/api/v1/status")
-            assert f"nobody is notified: {NOBODY}" in status["sentence"]
-            assert NOBODY in await face.text("/")
+            assert f"no notifications are sent: {NO_OUTPUT}" in status["sentence"]
+            assert NO_OUTPUT in await face.text("/")
 
 
-async def test_somebody_is_notified_once_an_output_has_taken_the_alert(tmp_path: Path) -> None:
-    """While the receiver refuses nobody was; then it says through which output."""
+async def test_an_alert_is_notified_once_an_output_has_taken_it(tmp_path: Path) -> None:
+    """While the receiver refuses it is not; then it says through which output."""
     workspace = fixture.sandbox()
     async with PostReceiver() as receiver, fixture.started(workspace) as url:
         settings = settings_of(tmp_path, workspace, url, webhook(receiver))
@@ -109,7 +109,7 @@ async def test_somebody_is_notified_once_an_output_has_taken_the_alert(tmp_path:
             assert (alert["notified_at"], alert["notified_through"]) == (None, [])
             assert "alert.fired waits in webhook" in alert["unnotified"]
             status = await face.json("/api/v1/status")
-            assert "nobody is notified" not in status["sentence"]
+            assert "no notifications are sent" not in status["sentence"]
 
             receiver.status_for = None
 
@@ -122,7 +122,7 @@ async def test_somebody_is_notified_once_an_output_has_taken_the_alert(tmp_path:
             assert (alert["notified_through"], alert["unnotified"]) == (["webhook"], None)
 
 
-async def test_an_output_that_came_later_has_notified_nobody(tmp_path: Path) -> None:
+async def test_an_output_that_came_later_has_sent_no_notification(tmp_path: Path) -> None:
     """An alert that fired before its first output is not said to have gone through that."""
     workspace = fixture.sandbox()
     async with PostReceiver() as receiver, fixture.started(workspace) as url:
@@ -140,7 +140,7 @@ async def test_an_output_that_came_later_has_notified_nobody(tmp_path: Path) -> 
                 assert explained["reason"] == "no output"
 
 
-async def test_an_output_that_takes_no_alerts_notifies_nobody(tmp_path: Path) -> None:
+async def test_an_output_that_takes_no_alerts_sends_no_notifications(tmp_path: Path) -> None:
     """A webhook of other events is not taken for one that notifies people."""
     workspace = fixture.sandbox()
     async with PostReceiver() as receiver, fixture.started(workspace) as url:
@@ -148,7 +148,8 @@ async def test_an_output_that_takes_no_alerts_notifies_nobody(tmp_path: Path) ->
         async with fixture.daemon(settings_of(tmp_path, workspace, url, hook)) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             status = await face.json("/api/v1/status")
-            assert "nobody is notified: webhook takes no alert that fires" in status["sentence"]
+            why = "no notifications are sent: webhook takes no alert that fires"
+            assert why in status["sentence"]
             end_a_run(workspace, Outcome.FAILED)
             alert = await fired(face)
             assert alert["notified_at"] is None

@@ -35,7 +35,7 @@ async def test_everybody_can_read_who_holds_what(browser: Browser, tmp_path: Pat
         read_at = clock.now() - timedelta(seconds=12)
         url = "https://node-2.example.com:8080"
         cluster.mirror(LONG, Mirrored(holder="node-2", url=url, read_at=read_at))
-        cluster.problems = ClusterProblems(words=("1 shard is held by nobody: gamma",))
+        cluster.problems = ClusterProblems(words=("1 shard is held by no daemon: gamma",))
         for path in ("/cluster", "/workspaces", f"/workspaces/{LONG}"):
             async with screen(browser) as shown:
                 await shown.page.goto(cluster.url + path)

@@ -140,8 +140,8 @@ FILE_OF_RUNS = '[file]\npath = "/tmp/events.jsonl"\nevents = ["run.*"]\n'
 @pytest.mark.parametrize(
     ("more", "warned"),
     [
-        ("", "outputs: none: nobody is notified: no output is configured (add [mqtt], "),
-        (FILE_OF_RUNS, "outputs: file: nobody is notified: file takes no alert that fires "),
+        ("", "outputs: none: no notifications are sent: no output is configured (add [mqtt], "),
+        (FILE_OF_RUNS, "outputs: file: no notifications are sent: file takes no alert that fires "),
         ('[file]\npath = "/tmp/events.jsonl"\n', ""),
         ("[alerting]\nwarn_without_output = false\n", ""),
         ("[alerting]\ndefaults = false\n", ""),

@@ -61,7 +61,7 @@ async def test_a_program_gets_the_same_as_json(tmp_path: Path) -> None:
     done = await command("doctor", "--json", config=settings.path)
     rows = json.loads(done.out)
     assert done.code == 1
-    assert "nobody is notified: no output is configured" in rows[1]["hint"]
+    assert "no notifications are sent: no output is configured" in rows[1]["hint"]
     assert [row["subject"] for row in rows[:8]] == [
         "configuration",
         "configuration",  # the warning

@@ -54,7 +54,7 @@ def test_a_secret_that_everybody_can_read_is_a_warning(folder: Path, mode: int) 
     assert (outcome, found) == ("warning", f"everybody can read {folder}/token")
 
 
-def test_a_folder_that_nobody_may_enter_protects_its_files(folder: Path) -> None:
+def test_a_folder_that_others_may_not_enter_protects_its_files(folder: Path) -> None:
     """The rights of the file alone say nothing."""
     (folder / "token").chmod(0o644)
     folder.chmod(0o700)
@@ -89,7 +89,7 @@ async def test_the_command_checks_the_files_that_the_configuration_names(folder:
     (folder / "acme-token").chmod(0o644)
     done = await command("doctor", config=settings.path)
     assert f"warning  secret files: everybody can read {folder}/acme-token; chmod 600" in done.out
-    assert "ok       configuration file: nobody else can change" in done.out
+    assert "ok       configuration file: no other user can change" in done.out
     assert "the-token-itself" not in done.out
 
 

@@ -65,7 +65,7 @@ async def test_the_worst_alert_comes_first_with_its_reason(site: Site) -> None:
         "orders has failed",
         'href="/explain?alert=aa"',
         'href="/alerts/aa/acknowledge"',
-        "Nobody was notified: <bdi>silenced by ann until 2026-11-21 12:00:00 UTC: planned reload",
+        "Not notified: <bdi>silenced by ann until 2026-11-21 12:00:00 UTC: planned reload",
         "About to fire if it lasts",
         "waits long",
         'href="/runs/acme/job_group/17"',
@@ -84,7 +84,7 @@ async def test_a_silence_is_offered_for_the_very_alert(site: Site) -> None:
     )
 
 
-async def test_what_somebody_knows_of_comes_later(site: Site) -> None:
+async def test_acknowledged_alerts_come_later(site: Site) -> None:
     """An acknowledged alert says by whom, offers no second acknowledgement, and comes last."""
     known = Acknowledgement(author="ann", comment="on it", at=site.clock.now())
     other = Pipeline(kind=PipelineKind.PLAN, id="9")
@@ -117,8 +117,8 @@ async def test_only_addresses_of_the_web_become_links(site: Site, address: str |
     assert (group["alerts"][0]["url"], group["alerts"][0]["runbook"]) == ("https://a/1", "http://b")
 
 
-async def test_an_alert_that_nobody_can_judge_is_marked(site: Site) -> None:
-    """The page says why an alert may be over already, and that nobody can see it."""
+async def test_an_alert_whose_end_is_unknown_is_marked(site: Site) -> None:
+    """The page says why an alert may be over already, and that this cannot be seen."""
     see(site)
     site.alerting.show(site.alerting.alert())
     assert "It may be over" not in (await site.get("/")).text
@@ -126,7 +126,7 @@ async def test_an_alert_that_nobody_can_judge_is_marked(site: Site) -> None:
         "acme", reachability=Reachability.UNREACHABLE, reason="no route to host"
     )
     text = (await site.get_anew("/?runs=14")).text  # another address: pages are kept a moment
-    assert "It may be over: nobody can see it now" in text
+    assert "It may be over: it cannot be seen now" in text
     trouble = box(text, "trouble")
     assert text.index('id="trouble"') < text.index('id="attention"')
     assert "no route to host" in trouble
@@ -145,7 +145,7 @@ async def test_what_goes_well_takes_no_place(site: Site) -> None:
 
 
 async def test_a_rule_that_cannot_be_evaluated_is_trouble(site: Site) -> None:
-    """Its alerts stand still, which nobody would see otherwise."""
+    """Its alerts stand still, which no other box would show."""
     see(site)
     site.alerting.show(failing_rules={"run_overdue": "KeyError: 'x'"})
     trouble = unescape(box((await site.get("/")).text, "trouble"))
@@ -246,7 +246,7 @@ async def test_a_run_stands_there_once(site: Site) -> None:
 
 
 async def test_an_end_that_only_a_callback_reported_is_said_to_be_that(site: Site) -> None:
-    """Nobody takes an unconfirmed end for a confirmed one."""
+    """An unconfirmed end is not shown as a confirmed one."""
     see(site)
     await site.observe(site.run("1", unconfirmed_end=Status.FAILED))
     assert "as a callback says; not confirmed yet" in (await site.get("/")).text

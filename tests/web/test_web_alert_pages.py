@@ -170,7 +170,7 @@ async def test_what_holds_an_alert_back_is_said_as_an_operator_says_it(site: Sit
         "suppressed by another alert",
         "silenced by a silence that has expired",
     ]
-    assert words["a5"] == ["muted: rule run_failed notifies nobody at this time"]
+    assert words["a5"] == ["muted: rule run_failed sends no notifications now"]
     assert "silenced by ann</bdi></a> until <time" in text
     assert "acknowledged</span> by <bdi>anna</bdi>" in text
     visible = re.sub(r"<[^>]*>", " ", text.partition("<footer>")[0])

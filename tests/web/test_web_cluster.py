@@ -44,7 +44,7 @@ async def test_daemons_and_shards_are_shown(cluster: ServedCluster) -> None:
     assert 'href="/cluster"' in (await cluster.get("/")).text  # in the menu
 
 
-async def test_what_nobody_holds_comes_first(cluster: ServedCluster) -> None:
+async def test_shards_without_a_holder_come_first(cluster: ServedCluster) -> None:
     """In words, before shards that have a holder; also where the holder is gone."""
     clock = cluster.clock
     cluster.status = two_daemons(
@@ -57,11 +57,11 @@ async def test_what_nobody_holds_comes_first(cluster: ServedCluster) -> None:
     document = (await cluster.get("/api/v1/cluster")).document
     assert document["level"] == "critical"
     assert document["sentence"] == (
-        "2 shards are held by nobody: beta, gamma; 1 daemon gone: node-2; "
+        "2 shards are held by no daemon: beta, gamma; 1 daemon gone: node-2; "
         "1 daemon alive, 1 shard held"
     )
     assert document["shards"][0]["name"] == "gamma"
-    assert "✗ nobody" in (await cluster.get("/cluster")).text
+    assert "✗ no daemon" in (await cluster.get("/cluster")).text
 
 
 async def test_a_store_that_does_not_answer_is_said_in_a_sentence(cluster: ServedCluster) -> None:
@@ -107,10 +107,10 @@ async def test_what_another_daemon_holds_is_marked_with_its_age(cluster: ServedC
 
 async def test_what_ails_the_cluster_is_in_the_sentence(cluster: ServedCluster) -> None:
     """The state is unknown then, and never green."""
-    cluster.problems = ClusterProblems(words=("1 shard is held by nobody: beta",))
+    cluster.problems = ClusterProblems(words=("1 shard is held by no daemon: beta",))
     state = (await cluster.get("/api/v1/status")).document
     assert state["cluster"] == list(cluster.problems.words)
-    assert "1 shard is held by nobody: beta" in state["sentence"]
+    assert "1 shard is held by no daemon: beta" in state["sentence"]
     assert state["level"] == "unknown"
 
 
@@ -142,7 +142,7 @@ async def test_pages_wait_for_mirrors_and_scrapers_do_not(cluster: ServedCluster
     assert cluster.refreshes == 2
 
 
-async def test_a_file_is_shared_with_nobody(site: Site) -> None:
+async def test_a_file_is_not_shared(site: Site) -> None:
     """The page says so, and the menu does not lead there."""
     document = (await site.get("/api/v1/cluster")).document
     assert (document["is_shared"], document["level"]) == (False, "ok")

@@ -31,7 +31,7 @@ class ReplayStore(Store, Protocol):
         """Record events, with the runs as they were then."""
 
     async def link(self, plan_run: RunKey, parts: Collection[RunKey]) -> None:
-        """Set the plan run of those parts of it that are known, and of which it is not."""
+        """Set the plan run of its known parts that have none yet."""
 
 
 class MemoryStore:

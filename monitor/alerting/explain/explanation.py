@@ -179,7 +179,7 @@ def _fired(steps: Sequence[ExplanationStep]) -> tuple[str, StepOutcome | None]:
 
 
 def _has_notified(step: ExplanationStep) -> bool:
-    """True where somebody was notified that an alert fires; of an end alone nobody needs to be."""
+    """True where an output took that an alert fires; the end alone needs no notification."""
     transition = (step.event_id or "").split(":")[3:4]
     return step.outcome is StepOutcome.DELIVERED and f"alert.{''.join(transition)}" in NOTIFYING
 

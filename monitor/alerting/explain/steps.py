@@ -221,7 +221,7 @@ def delivery_steps(
 def no_output_step(why: str) -> ExplanationStep:
     """Return that no alert reaches anybody; ``why`` is one sentence."""
     stage, none = ExplanationStage.DELIVERY, StepOutcome.NO_OUTPUT
-    return ExplanationStep(stage, none, f"nobody is notified: {why}")
+    return ExplanationStep(stage, none, f"no notifications are sent: {why}")
 
 
 def _without_alert(finding: RuleFinding) -> tuple[StepOutcome, str]:

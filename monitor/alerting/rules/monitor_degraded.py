@@ -2,7 +2,7 @@
 
 Each part is evaluated by itself: an output that lags is not a full store. A part of a shard with a
 name ends with ``@`` and that name, because each shard has its own, wherever it is held. The daemon
-that watches the cluster has a part for each daemon that is gone and each shard that nobody holds.
+that watches the cluster has a part for each daemon that is gone and each shard without a holder.
 A clock that was set has a part for each daemon that has seen it, in one of its shards.
 """
 
@@ -197,7 +197,7 @@ DEFINITION = RuleDefinition(
     about=(
         "An output lags, gave events up, or finds its topics overwritten; or the store refuses "
         "writes, is near its cap or has lost, or may have, what it had acknowledged; or a clock "
-        "was set by more than an hour; or, in a cluster, a daemon is gone or nobody holds a shard."
+        "was set by more than an hour; or, in a cluster, a daemon is gone or a shard has no holder."
     ),
     severity=Severity.CRITICAL,
     summary="The monitor itself {is|was} in trouble: {what}",

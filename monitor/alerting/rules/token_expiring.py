@@ -48,7 +48,7 @@ def evaluate(
         facts={
             "token": state.subject.thing,
             "expires_at": iso(expires_at),
-            "reason": f"it is valid until {iso(expires_at)}, and nobody renews it by itself",
+            "reason": f"it is valid until {iso(expires_at)}, and is not renewed automatically",
             "advice": "make a new one and put it where the monitor reads it, or delete this one",
         },
     )

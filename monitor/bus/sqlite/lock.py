@@ -95,7 +95,7 @@ class StoreLock:
             raise BusLostError(f"{self.store} was emptied, overwritten or shrunk while in use")
         self._store_bytes = max(self._store_bytes, present.st_size)
         if present.st_nlink > 1 and not self._has_links:
-            # Nobody can open it through the link; the next start of this daemon cannot either.
+            # No daemon can open it through the link, nor can this one at its next start.
             log.warning("store has a second hard link", store=str(self.store))
         self._has_links = present.st_nlink > 1
 

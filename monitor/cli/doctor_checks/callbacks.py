@@ -46,7 +46,7 @@ async def check_public_url(
     url = f"{settings.public_url.rstrip('/')}/hooks/{client.name}"
     from_outside = _FROM_OUTSIDE.format(url=url)
     if not listening.is_answering or listening.bus is None:
-        why = "callbacks.listen has port 0, which nobody can call"
+        why = "callbacks.listen has port 0, which no client can reach"
         return [warning(subject, f"{url} was not tried: {why}", "give callbacks.listen a port")]
     if Capability.TEST_WEBHOOKS not in capabilities:
         return [warning(subject, f"{url} cannot be tried: not offered here", from_outside)]

@@ -48,7 +48,7 @@ class Listening(Struct, frozen=True, kw_only=True):
 async def callback_address(
     configuration: Configuration, *, clock: Clock
 ) -> AsyncIterator[Listening]:
-    """Check who listens on the address; if nobody does, listen there during the checks."""
+    """Check who listens on the address; where it is free, listen there during the checks."""
     settings = configuration.callbacks
     if settings is None:
         yield Listening(lines=[ok(CALLBACKS, "off: there is no section [callbacks]")])
@@ -71,7 +71,7 @@ async def callback_address(
 
 
 async def callback_lines(configuration: Configuration, *, clock: Clock) -> Sequence[CheckLine]:
-    """Return who listens on the address, or why nobody can; nothing where it is free."""
+    """Return who listens on the address, or why no listener can; nothing where it is free."""
     settings = configuration.callbacks
     if settings is None:
         return []

@@ -1,7 +1,7 @@
 """Checks whether other users can read the secrets, or write what the daemon trusts.
 
-Judged by the rights of the file and of every folder above it. Root is nobody else, and a group of
-one user is that user.
+Judged by the rights of the file and of every folder above it. Root counts as the same user, and a
+group of one user as that user.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from monitor.model.checks import CheckLine, failed, ok, warning
 from monitor.model.words import listed
 
 _SECRETS, _CONFIGURATION = "secret files", "configuration file"
-# Every file there may be read by everybody in the container, in which nobody else is.
+# Every file there may be read by every user of the container, which has only the daemon's.
 _CONTAINER_SECRETS = Path("/run/secrets")
 _SHOWN = 3
 
@@ -33,7 +33,7 @@ def check_files(configuration: Path, secrets: Sequence[Path]) -> list[CheckLine]
 def _configuration_line(path: Path) -> CheckLine:
     writers = _writers(path)
     if not writers:
-        return ok(_CONFIGURATION, f"nobody else can change {path}")
+        return ok(_CONFIGURATION, f"no other user can change {path}")
     return warning(
         _CONFIGURATION,
         f"{listed(writers, most=_SHOWN)} can change {path}, and so send the token and every event "
@@ -52,7 +52,7 @@ def _secret_lines(secrets: Sequence[Path]) -> list[CheckLine]:
         if writers := _writers(path):
             exposed.append(f"{listed(writers, most=_SHOWN)} can change {path}")
     if not exposed:
-        return [ok(_SECRETS, f"nobody else can read or change them ({len(set(secrets))})")]
+        return [ok(_SECRETS, f"no other user can read or change them ({len(set(secrets))})")]
     hint = "chmod 600 them; the user that runs the daemon has to be their owner"
     return [warning(_SECRETS, "; ".join(exposed), hint)]
 
@@ -80,7 +80,7 @@ def _writers(path: Path) -> list[str]:
     writers: set[str] = set()
     for place in (real, *real.parents):
         status = place.stat()
-        # In a folder like /tmp nobody can remove the files of others.
+        # In a folder like /tmp a user cannot remove the files of others.
         if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
             continue
         if status.st_mode & stat.S_IWOTH:

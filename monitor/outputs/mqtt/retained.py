@@ -291,7 +291,7 @@ class RetainedStates:
                 continue
             key = alert.fingerprint
             alerts[key] = alert
-            # Nobody is asked about each alert while all that alerts rest on is watched.
+            # The view is asked about an alert only while something alerts rest on is unwatched.
             why = self._view.why_unjudged(alert) if unwatched else None
             if why is not None:
                 unjudged[key] = why

@@ -16,7 +16,7 @@ from monitor.outputs.event_selection import event_types, selected_types
 from monitor.outputs.record import OutputRecord
 from monitor.outputs.settings import AuthoritiesFile, DeliverySettings
 
-_MOST_CHARACTERS = 200  # a topic has 65,535 bytes, most of which names of flows may need
+_MOST_CHARACTERS = 200  # a topic has 65,535 bytes; names of flows may need most of them
 _PORTS = {"mqtt": 1883, "mqtts": 8883}
 
 

@@ -39,9 +39,9 @@ _encoder = msgspec.json.Encoder()
 class AlertStatus(AlertData, frozen=True, kw_only=True):
     """One alert; ``endsAt`` is null while it fires.
 
-    What Alertmanager names has its names, all else is in snake_case. ``muted_by`` says why nobody
-    is notified although it fires: ``silence:ID``, ``mute``, ``inhibited:FINGERPRINT``;
-    ``unjudged`` why nobody can judge whether it is over. ``evidence`` are ids of events,
+    What Alertmanager names has its names, all else is in snake_case. ``muted_by`` says why it
+    fires without a notification: ``silence:ID``, ``mute``, ``inhibited:FINGERPRINT``;
+    ``unjudged`` why it is unknown whether it is over. ``evidence`` are ids of events,
     ``evidence_count`` counts them all.
     """
 
@@ -115,7 +115,7 @@ class LastRunData(Struct, frozen=True, kw_only=True, rename=INSTANT_NAMES):
 class PipelineState(Struct, frozen=True, kw_only=True, rename=INSTANT_NAMES):
     """One pipeline's snapshot for one kind of run.
 
-    ``state`` says whether what runs is ``known`` or ``unknown``, because nobody has confirmed it
+    ``state`` says whether what runs is ``known`` or ``unknown``, because it was not confirmed
     for too long; then ``active_count`` is null. Ended runs stay as they ended.
 
     ``known_at`` is our time at which the least recently confirmed part of it was confirmed, by

@@ -18,7 +18,7 @@ _AT_MOST = 10_000  # people whose names are kept
 
 
 class PipelineOwners:
-    """Reads each person once, as far as the token may: many show nobody but their own owner."""
+    """Reads each person once, as far as the token may: many tokens show only their own owner."""
 
     def __init__(self, context: PollContext, *, token_owner: TokenOwner) -> None:
         self._context = context

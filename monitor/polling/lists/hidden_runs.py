@@ -25,7 +25,7 @@ from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
-_READS = 3  # active runs of a kind, of which one must answer
+_READS = 3  # active runs of a kind; one of them must answer
 
 
 class Recognition:

@@ -73,7 +73,7 @@ class ListCheck:
         runs: Mapping[RunKind, Recognition] | None = None,
         explain: Explain | None = None,
     ) -> None:
-        """``unwatched`` is what nobody sees while the list is doubted: see `DoubtedList`.
+        """``unwatched`` is what cannot be observed while the list is doubted: see `DoubtedList`.
 
         ``runs`` are of what it lists: see `HiddenRuns`.
         ``explain`` None: whatever is missing may be for a reason that hides more.

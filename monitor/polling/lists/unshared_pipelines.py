@@ -27,7 +27,7 @@ from monitor.workspace.priority import Priority
 log = structlog.get_logger()
 
 _READS = 24  # at once, of pipelines; what is more is read the next time
-_WITNESSES = 3  # others, of which one must answer; and so many that do show that a list lies
+_WITNESSES = 3  # others, one of them must answer; and so many that do show that a list lies
 _READ_AGAIN = 3  # at a time, of those that are not shared
 # So long what is only refused counts as hidden: a right may be withdrawn for a while.
 HIDDEN_SECONDS = 86_400.0
@@ -46,7 +46,7 @@ class UnsharedPipelines:
 
     def __init__(self, context: PollContext) -> None:
         self._context = context
-        self._shown_again: set[str] = set()  # keys, of which the runs are still to be read
+        self._shown_again: set[str] = set()  # keys; their runs are still to be read
         # When the list that showed each last was requested, workspace time; ids of the last list.
         self._listed_at: dict[PipelineKind, dict[str, datetime]] = defaultdict(dict)
         self._listed: dict[PipelineKind, deque[str]] = defaultdict(deque)
@@ -139,7 +139,7 @@ class UnsharedPipelines:
         return max((known[id_] for id_ in ids if id_ in known), default=None)
 
     def overdue(self, kind: PipelineKind) -> frozenset[str]:
-        """Return those that nobody has seen for so long that they are to be forgotten."""
+        """Return those that were not seen for so long that they are to be forgotten."""
         limit = self._context.workspace_now() - timedelta(seconds=HIDDEN_SECONDS)
         hidden = self._hidden.values()
         old = (unshared.pipeline for unshared in hidden if unshared.hidden_from < limit)

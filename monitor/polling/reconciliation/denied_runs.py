@@ -114,7 +114,7 @@ class DeniedRuns:
             self._flow_runs.forget(key.id)
 
     def _vanished(self, began: float, held: frozenset[RunKey]) -> frozenset[RunKind]:
-        """Return the kinds of which many runs are active, and no known one was shown since denials.
+        """Return the kinds with many active runs, no known one of them shown since denials.
 
         A workspace that has forgotten them all is hardly the one in which they ran. Few runs of a
         kind have vanished where all of the other kinds have.

@@ -114,7 +114,7 @@ class FormPages:
                 return await self._answer(form, request, state, status=refused.status)
         except ProblemDetails as problem:
             return await self._problem(request, problem)
-        self._live.touch()  # nobody is to see a page from before
+        self._live.touch()  # no open page is to show the former state
         return web.Response(status=303, headers={"Location": leads_to, "Cache-Control": "no-store"})
 
     def _refuse_stale(self, request: web.Request, token: str) -> None:
@@ -152,6 +152,6 @@ class FormPages:
 
 
 def _author(request: web.Request) -> str:
-    """Return the name of who is logged in, empty where nobody is by name."""
+    """Return the user's name, empty where the user is not logged in by name."""
     author: str = request[AUTHOR]
     return "" if author in (ANYBODY, _BY_TOKEN) else author

@@ -14,7 +14,7 @@ from monitor.model.events import Event
 from monitor.web.http.problem_details import ProblemDetails
 
 _SHORTEST_SECONDS = 2.0  # between two changes, so that a flood of events costs little
-_SECONDS_OF_A_PAGE = 0.06  # more for each open page, each of which asks again
+_SECONDS_OF_A_PAGE = 0.06  # more for each open page: all of them ask again
 _LONGEST_SECONDS = 10.0  # progress and reachability change without an event
 _SEND_SECONDS = 10.0
 _PAGES_AT_ONCE = 256

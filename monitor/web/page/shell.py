@@ -202,7 +202,7 @@ class PageShell:
         )
 
     def refusal(self, problem: ProblemDetails, *, title: str) -> bytes:
-        """Return the page for somebody who may see nothing, not even the state of everything."""
+        """Return the page for a user who may see nothing, not even the state of everything."""
         refused = self.templates.get_template("refused.html")
         return refused.render(problem=problem, title=title).encode()
 

@@ -40,7 +40,7 @@ class _Bar(NamedTuple):
 def strip(row: PipelineSummary, cells: Sequence[RunCell] | None = None) -> Markup:
     """Return the runs of a pipeline as bars, the newest at the right; as high as they took.
 
-    Missed starts and times in which nobody could see the workspace stand between them.
+    Missed starts and gaps in which the workspace was not watched stand between them.
     """
     shown = row.runs if cells is None else cells
     before = f"/runs/{quote(row.workspace, safe='')}/"

@@ -1,7 +1,7 @@
 """Follows the event log for the read models: each event is seen once, soon after its commit.
 
-Only while somebody looks: each daemon that follows reads the events of all shards, and what nobody
-has asked for need not be kept up to date.
+Only while a page or a client asks: each daemon that follows reads the events of all shards, and
+what no request needs is not kept up to date.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class LogFollower:
                     await self._follows.wait()
 
     async def run(self) -> None:
-        """Follow the logs of all shards from their present ends, again whenever somebody looks."""
+        """Follow the logs of all shards from their present ends, again whenever it is requested."""
         while True:
             await self._is_requested.wait()
             try:

@@ -16,7 +16,7 @@ PROGRESS = "progress_of_job_group"
 
 
 class Unwatched(Struct, frozen=True, kw_only=True):
-    """What nothing new is known of: a kind of run, or schedules; or what of it nobody sees."""
+    """A kind of run, or schedules, without news; or the part of them that is hidden."""
 
     what: str
     reason: str
@@ -33,7 +33,7 @@ def unwatched(live: ShownLiveState, status: WorkspaceStatus) -> tuple[Unwatched,
 
 
 def unlisted(status: WorkspaceStatus) -> tuple[Unwatched, ...]:
-    """Return the kinds of runs of which no list shows some."""
+    """Return the kinds of runs with some that no list shows."""
     return tuple(
         Unwatched(
             what=f"unlisted_{runs.kind}",

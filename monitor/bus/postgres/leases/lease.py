@@ -1,4 +1,4 @@
-"""The lease that this process may rely on without asking: of which shard, and until when.
+"""The lease that this process may rely on without asking: its shard, and until when.
 
 The deadline belongs to the heartbeat, which is the only one to move it; a lease belongs to the bus
 of its shard, and what finds out that it is lost says so by `Lease.lose`.

@@ -75,7 +75,7 @@ CREATE TABLE instruction (
 CREATE INDEX instruction_waiting ON instruction (shard, number) WHERE done_at IS NULL;
 CREATE INDEX instruction_done    ON instruction (done_at) WHERE done_at IS NOT NULL;
 
--- Proves that something can be stored; nobody reads it.
+-- Proves that something can be stored; only written, never read.
 CREATE TABLE probe (
     daemon    text COLLATE "C" PRIMARY KEY,
     probed_at timestamptz NOT NULL

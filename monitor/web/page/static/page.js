@@ -162,7 +162,7 @@
     if (isLinked && !document.hidden && Date.now() - heardAt > SILENT_AFTER) reconnect();
   }
 
-  // A browser opens six connections to one server: a page that nobody sees must hold none of them.
+  // A browser opens six connections to one server: a hidden page must hold none of them.
   function watchVisibility() {
     htmx.createEventSource = (url) => {
       source = new EventSource(url);

@@ -46,7 +46,7 @@ _AT_ONCE = 20  # alerts that are put into words
 
 
 class SuppressionReason(Struct, frozen=True, kw_only=True):
-    """Why nobody is notified of an alert, in words; who said so, and until when, if a silence."""
+    """Why an alert is not notified, in words; who said so, and until when, if a silence."""
 
     words: str
     until: datetime | None = None
@@ -90,7 +90,7 @@ class AlertNames:
         if what == "silence":
             return _silenced(which, self._silences.get(which))
         if what == "mute":
-            return SuppressionReason(words=f"muted: rule {alert.name} notifies nobody at this time")
+            return SuppressionReason(words=f"muted: rule {alert.name} sends no notifications now")
         if what != "inhibited":
             return SuppressionReason(words=one_line(by[:_LINE_CHARACTERS]))
         other = self._alerts.get(which)
@@ -256,7 +256,7 @@ class AlertView(AlertShape, frozen=True, kw_only=True, rename={"is_flapping": "f
     notified_through: tuple[str, ...]
     unnotified: str | None
     reminders: int
-    unjudged: str | None  # why nobody can judge now whether it is over
+    unjudged: str | None  # why it is unknown now whether it is over
     subject: str  # the name of the pipeline, else of what it is about
     what: str  # in one line, as ``reason``
     reason: str | None

@@ -177,7 +177,7 @@ def _clear_names(things: Sequence[ExplainedThing]) -> list[str]:
 
 
 async def _nearest(text: str, names: Iterable[str]) -> str:
-    # In a thread: it compares every name, of which there may be thousands.
+    # In a thread: it compares every name, and there may be thousands.
     known = dict.fromkeys(names)
     return await asyncio.to_thread(did_you_mean, text[:_COMPARED], known, most=_NEAREST)
 

@@ -32,7 +32,7 @@ class SilencesQuery(Struct, frozen=True, kw_only=True):
 class SilenceList(Struct, frozen=True, kw_only=True):
     """Silences: active and pending ones by their end; those that expired in the last day last.
 
-    ``unnotified`` says why alerts reach nobody, silences or not; None where an output takes them.
+    ``unnotified`` says why no alert is sent, silences or not; None where an output takes them.
     """
 
     data: tuple[SilenceView, ...]

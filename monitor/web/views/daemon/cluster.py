@@ -1,4 +1,4 @@
-"""The daemons that share the store: who holds which shard since when, and what nobody holds."""
+"""The daemons that share the store: who holds which shard since when, and shards without holder."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from monitor.web.views.overview.status import Level
 from monitor.web.views.view import ViewSources, view
 
 _NAMED = 3  # shards or daemons in a sentence
-_ALONE = "The store is a file: this daemon shares it with nobody"
+_ALONE = "The store is a file: no other daemon shares it"
 
 
 class ClusterQuery(Struct, frozen=True, kw_only=True):
-    """Which shards: those that nobody holds come first, then those that are furthest behind."""
+    """Which shards: those without a holder come first, then those that are furthest behind."""
 
     holder: Annotated[str | None, Meta(description="Id of a daemon; its shards only.")] = None
     limit: Annotated[int, Meta(ge=1, le=100_000, description="Shards in an answer.")] = 200
@@ -161,7 +161,9 @@ def without_holder(status: ClusterStatus) -> list[str]:
 def without_holder_words(shards: Sequence[str]) -> str:
     """Return that these shards have no holder, as a part of a sentence."""
     verb = "is" if len(shards) == 1 else "are"
-    return f"{counted(len(shards), 'shard')} {verb} held by nobody: {listed(shards, most=_NAMED)}"
+    return (
+        f"{counted(len(shards), 'shard')} {verb} held by no daemon: {listed(shards, most=_NAMED)}"
+    )
 
 
 def _without_status(away: str | None) -> ClusterOverview:

@@ -204,7 +204,7 @@ def _elsewhere(sources: ViewSources, query: TrafficQuery) -> str | None:
         return None
     where = f" ({found.url})" if found.url is not None else ""
     holder = f"{found.holder}{where}, and only its page shows this"
-    return f"{query.workspace} is held by {holder if found.holder else 'nobody'}"
+    return f"{query.workspace} is held by {holder if found.holder else 'no daemon'}"
 
 
 def _cut(views: Sequence[T], limit: int) -> tuple[tuple[T, ...], int]:

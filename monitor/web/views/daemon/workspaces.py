@@ -82,11 +82,11 @@ class WorkspaceView(Struct, frozen=True, kw_only=True):
     callbacks_missed: int
     schedules_watched: int  # those that the token can see; others are not guessed
     schedules_of: str | None  # their owner
-    # Kinds of runs, and "schedules", of which nothing new is seen now; "unlisted_" and a kind of
-    # which no list shows some; "progress_of_job_group".
+    # Kinds of runs, and "schedules", without news now; "unlisted_" and a kind with runs that no
+    # list shows; "progress_of_job_group".
     unwatched: tuple[str, ...]
     unwatched_because: tuple[Unwatched, ...]  # the same, each with the reason
-    is_here: bool  # False: another daemon holds it, or nobody; shown as it is stored
+    is_here: bool  # False: another daemon holds it, or none; shown as it is stored
     holder: str | None  # id of that daemon
     holder_url: str | None  # of its page, which alone shows polls and budgets
     as_of: datetime | None  # when it was read from the store; None: it is not
@@ -124,7 +124,7 @@ class WorkspaceDetails(WorkspaceView, frozen=True, kw_only=True):
 
     capabilities_in_words: tuple[CapabilityView, ...]
     doubted: tuple[DoubtedList, ...]
-    unreadable: tuple[UnreadableRun, ...]  # runs of which every read fails
+    unreadable: tuple[UnreadableRun, ...]  # runs whose every read fails
     clock_set_back: ClockSetBack | None
     is_remembered: bool  # as before the start; nothing has confirmed it since
     flows: int
@@ -257,7 +257,7 @@ def _valid(figures: Figures | None, now: datetime) -> dict[str, float]:
 class ReachabilityView(Struct, frozen=True, kw_only=True):
     """Stretches from the first that is known until ``until``, oldest first. Instants are ours.
 
-    In stretches that are ``unknown`` nobody watched; the ratio is of the time in which it was.
+    In stretches that are ``unknown`` it was not watched; the ratio is of the time in which it was.
     """
 
     begin: datetime  # seven days before ``until``

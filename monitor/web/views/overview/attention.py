@@ -59,7 +59,7 @@ class AttentionGroup(Struct, frozen=True, kw_only=True):
     pipeline_id: str | None
     subject: str  # the name of the pipeline, else of what it is about
     severity: Severity
-    is_muted: bool  # nobody is reminded of any of them
+    is_muted: bool  # no reminders are sent for any of them
     alerts: tuple[AlertView, ...]
 
 
@@ -159,7 +159,7 @@ class WorkspaceTrouble(Struct, frozen=True, kw_only=True):
     known_at: datetime | None  # when it last answered
     reason: str
     unseen: tuple[str, ...]  # of what nothing new is seen
-    unknown: int  # pipelines whose state nobody knows therefore
+    unknown: int  # pipelines whose state is unknown therefore
 
 
 class RuleInTrouble(Struct, frozen=True, kw_only=True):

@@ -76,7 +76,7 @@ class Overview:
     blind: Mapping[tuple[str, PipelineKind], str]
     starved: Mapping[str, str]
     states: Mapping[tuple[str, PipelineCondition], int]  # pipelines, by workspace
-    running: int  # pipelines of which a run is active
+    running: int  # pipelines with an active run
     unconfirmed: int  # of ``roots``
     unreported: int  # pipelines that are failing and have no alert
     critical_alerts: int  # firing, whatever they are about

@@ -41,7 +41,7 @@ _CELLS = 45
 _SHORTEST_GAP = timedelta(minutes=1)  # a shorter one hides little
 _WHY_UNKNOWN = {
     Reachability.UNREACHABLE: "the workspace did not answer",
-    Reachability.UNKNOWN: "nobody watched",
+    Reachability.UNKNOWN: "it was not watched",
 }
 
 
@@ -95,7 +95,7 @@ class PipelinePart(Struct, frozen=True, kw_only=True):
 
 
 class SightGap(Struct, frozen=True, kw_only=True):
-    """A time in which nobody could see the workspace's runs (workspace time)."""
+    """A time in which the workspace's runs could not be observed (workspace time)."""
 
     since: datetime
     until: datetime | None  # None: it lasts
@@ -108,7 +108,7 @@ class PipelineSummary(PipelineNow, frozen=True, kw_only=True):
     ``last_run_id`` is the run that ended last: a flow run, or a job group that ran by itself or
     whose flow run has not been read. ``state`` is failing while a part is, whatever ended since.
     ``run_kind`` says what its runs are; job groups of flow runs from before following stand among
-    ``runs`` too. ``unseen`` says why nobody can see how it is now.
+    ``runs`` too. ``unseen`` says why its present state cannot be seen.
     """
 
     last_status: Status | None
@@ -190,7 +190,7 @@ async def _summaries(
 
 
 def _gaps(sources: ViewSources, workspace: str) -> tuple[SightGap, ...]:
-    """Return the times of the last week in which nobody could see a workspace."""
+    """Return the times of the last week in which a workspace could not be observed."""
     live, now = sources.live, sources.clock.now()
     status = live.workspace(workspace)
     if status is None:

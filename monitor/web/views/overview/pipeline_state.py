@@ -30,7 +30,7 @@ class PipelineCondition(StrEnum):
     FAILING = "failing"  # the last run of it, or of a part of it, failed or was lost
     MISSED = "missed"  # a start that a schedule promised has not come
     WARNING = "warning"  # another alert fires: too slow, not fresh...
-    UNKNOWN = "unknown"  # nobody can see it now
+    UNKNOWN = "unknown"  # it cannot be seen now
     CANCELED = "canceled"  # its last run was canceled
     HEALTHY = "healthy"
     NEW = "new"  # no run of it has ended yet
@@ -69,7 +69,7 @@ class PipelineNow(PipelineShape, frozen=True, kw_only=True):
 
     pipeline_id: str
     state: PipelineCondition
-    unseen: str | None  # why nobody can see how it is now
+    unseen: str | None  # why its present state cannot be seen
     run_kind: RunKind  # of the runs that are its runs
     active: int  # its runs that have not ended, without the parts of others of them
 
@@ -110,7 +110,7 @@ def state_of(
 ) -> PipelineCondition:
     """Return the worst that holds. What was healthy when it was last seen is unknown while blind.
 
-    A failure stands: nobody has seen the success that would end it.
+    A failure stands: the success that would end it has not been observed.
     """
     rules = {alert.rule for alert in firing}
     if rules & _FAILURES or health.is_failing:

@@ -23,7 +23,7 @@ _KEPT = timedelta(seconds=2)
 # Measured with ten thousand pipelines, on cores half as quick as usual: some 10 us an item. So
 # fewer hold the event loop no longer than a step may, and for more the thread's 0.2 ms are little.
 _MANY = 200
-# By runs of which kind pipelines of a kind are watched.
+# The kind of runs that shows whether pipelines of a kind are watched.
 _WATCHED = ((PipelineKind.FLOW, RunKind.JOB_GROUP), (PipelineKind.PLAN, RunKind.PLAN_RUN))
 
 

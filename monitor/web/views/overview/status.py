@@ -36,7 +36,7 @@ def why_unseen(live: ShownLiveState, overview: Overview, status: WorkspaceStatus
     """Return such as "acme is unreachable", None where blindness hides nothing.
 
     Runs of plans that were never read hide nothing where no plan is known: an edition may have
-    none. Runs of flows hide flows that nobody knows of: every edition has them.
+    none. Runs of flows hide unknown flows: every edition has them.
     """
     name = status.workspace
     if status.reachability is Reachability.UNREACHABLE:
@@ -113,7 +113,7 @@ class _Known(Struct, frozen=True, kw_only=True):
     cluster: tuple[str, ...]  # what is wrong where daemons share the store, in words
     reading: tuple[str, ...]  # what is read for the first time and not known yet, in words
     history: tuple[str, ...]  # how far back what was before the start is read, in words
-    unreadable: tuple[str, ...]  # runs of which every read fails, in words
+    unreadable: tuple[str, ...]  # runs whose every read fails, in words
 
 
 class StateSummary(_Known, frozen=True, kw_only=True):
@@ -160,7 +160,7 @@ def _known(
     not_ready: Sequence[str],
     cluster: tuple[str, ...],
 ) -> _Known:
-    """Return the counts of the overview. What nobody can see is never counted as healthy."""
+    """Return the counts of the overview. What cannot be seen is never counted as healthy."""
     live, now, workspaces = sources.live, sources.clock.now(), sources.live.workspaces()
     unseen = _of_each(workspaces, lambda status: why_unseen(live, overview, status))
     said = [*([_POLLS] if unseen else []), *([_CLUSTER] if cluster else [])]
@@ -281,7 +281,7 @@ def _others(known: _Known) -> list[str]:
         *(problem[:_WORDS_CHARACTERS] for problem in known.cluster),
         _named(known.limited),
         *known.unreadable,
-        f"nobody is notified: {known.unnotified}" if known.unnotified else "",
+        f"no notifications are sent: {known.unnotified}" if known.unnotified else "",
     ]
     return [part for part in words if part]
 
@@ -323,7 +323,7 @@ def _short(known: _Known) -> str:
         _counted(rules, "rule cannot be evaluated", "rules cannot be evaluated"),
         "monitor not ready" if known.not_ready else "",
         "cluster in trouble" if known.cluster else "",
-        "nobody is notified" if known.unnotified else "",
+        "no notifications are sent" if known.unnotified else "",
         _counted(known.unconfirmed, "run not confirmed", "runs not confirmed"),
         *known.unreadable,
         _counted(known.canceled, "canceled", "canceled"),

@@ -194,7 +194,7 @@ async def _limit(alerting: AlertingSnapshot, query: PipelineQuery) -> LearnedLim
 
 
 def refuse_unknown_pipeline(sources: ViewSources, workspace: str, pipeline: Pipeline) -> None:
-    """Raise a problem where nothing is known of a pipeline, of which there are no runs."""
+    """Raise a problem for a pipeline without runs where nothing else is known of it."""
     if sources.live.knows(workspace, pipeline):
         return
     sources.refuse_unknown(workspace, status=404)

@@ -185,7 +185,7 @@ async def place_of(sources: ViewSources, list_name: str, cursor: str | None) -> 
 
 
 class FailuresQuery(Struct, frozen=True, kw_only=True):
-    """Of which pipelines, as in the list of runs; of the last seven days where nothing is said."""
+    """Pipelines and time, as in the list of runs; the last seven days by default."""
 
     workspace: str | None = None
     pipeline: Annotated[str, Meta(description=PIPELINE)] | None = None

@@ -1,7 +1,7 @@
 """Compares the expected starts of a schedule with those that came. Pure.
 
 The starts are assigned as the rule schedule_missed assigns them. A schedule is known as it is now:
-what it expected before it was last written is unknown, and so is what nobody can have observed.
+what it expected before it was last written is unknown, and so is what could not be observed.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from monitor.web.http.request_parsing import sort_text
 from monitor.web.views.schedules.trigger_words import expression_of, trigger_words
 from monitor.web.views.view import ViewSources, view
 
-_AT_ONCE = 10  # schedules, of each of which the next start is computed
+_AT_ONCE = 10  # schedules whose next start is computed in one step
 
 
 class SchedulesQuery(Struct, frozen=True, kw_only=True):

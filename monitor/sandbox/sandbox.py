@@ -175,6 +175,6 @@ def _has_operation(edition: Edition, operation_id: str) -> bool:
 
 
 def _say_if_failed(life: asyncio.Task[None]) -> None:
-    # Nobody awaits the sandbox's life: a fault in it would otherwise look like a quiet workspace.
+    # No caller awaits this task: a fault in it would otherwise look like a quiet workspace.
     if not life.cancelled() and (error := life.exception()) is not None:
         log.error("the sandbox has stopped by a fault of its own", exc_info=error)

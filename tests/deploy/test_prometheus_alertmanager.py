@@ -37,11 +37,11 @@ def test_amtool_accepts_the_file() -> None:
     [
         (Severity.CRITICAL, ["pager", "mail"]),
         (Severity.WARNING, ["mail"]),
-        (Severity.INFO, ["nobody"]),
+        (Severity.INFO, ["none"]),
     ],
 )
 def test_receivers_by_severity(severity: Severity, notified: list[str]) -> None:
-    """A critical alert pages somebody, a warning is a mail, and the rest is only shown."""
+    """A critical alert is a page, a warning is a mail, and the rest is only shown."""
     assert receivers(severity=severity, workspace="sales") == notified
 
 

@@ -204,7 +204,7 @@ FLOW = "data.flows.0"
         (wrong("type", "plan"), "kind plan"),
         (wrong("metadata", None), "metadata"),
         (wrong("metadata.primaryFlowIds", [8]), "flows 8"),
-        (wrong("metadata.primaryFlowIds", []), "of which flows"),
+        (wrong("metadata.primaryFlowIds", []), "does not name its flows"),
         (wrong("data", []), "data"),
         (wrong("data.flows", {}), "data.flows"),
         (wrong(f"{FLOW}.id", 10**30), "data.flows[0].id"),

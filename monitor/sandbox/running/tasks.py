@@ -1,6 +1,6 @@
 """Drives the sandbox's work: one task for each thing that takes time.
 
-What belongs to the past happens at once: nobody waits, time jumps from one step to the next.
+What belongs to the past happens at once: time jumps from one step to the next.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class Traffic:
             try:
                 self._engine.start_flow_run(flow, by=flow.creator_id, ran_from=_origin(chance))
             except NothingToRunError:
-                return  # somebody deleted its outputs; another one next time
+                return  # a user deleted its outputs; another one next time
 
     def _start_plan_run(self, chance: random.Random) -> None:
         plan = _one(chance, list(self._world.plans.live()))
@@ -78,7 +78,7 @@ class Traffic:
             try:
                 self._engine.start_plan_run(plan, by=plan.creator_id, ran_from=_origin(chance))
             except NothingToRunError:
-                return  # somebody deleted one of its flows
+                return  # a user deleted one of its flows
 
     def _start_job_group(self, chance: random.Random) -> None:
         recipe = self._recipe(chance)

@@ -94,7 +94,7 @@ class Shelf(Generic[T]):
         return [found[item] for item in sorted(found) if found[item].deleted_at is None]
 
     def moved(self, thing: T, attribute: str, before: object) -> None:
-        """Handle the change of an attribute, of which this is the former value."""
+        """Handle the change of an attribute from its former value ``before``."""
         by_value = self._by_value.get(attribute)
         if by_value is not None and by_value[before].pop(thing.id, None) is not None:
             by_value[getattr(thing, attribute)][thing.id] = thing
@@ -167,7 +167,7 @@ class World:
         return cast("Shelf[T]", self._shelves[kind])
 
     def kinds(self) -> tuple[type[Record], ...]:
-        """Return the kinds of which something may exist by now."""
+        """Return the kinds that may have records by now."""
         return tuple(self._shelves)
 
     def scratch_copy(self) -> World:
@@ -255,7 +255,7 @@ class World:
         return None
 
     def is_shared_with(self, thing: Flow | Plan, person_id: int) -> bool:
-        """True where a person sees somebody else's thing."""
+        """True where a person sees a thing of another owner."""
         person = self.people.get(person_id)
         is_admin = person is not None and person.is_admin
         return thing.creator_id != person_id and (is_admin or person_id in thing.shared_with)

@@ -20,7 +20,7 @@ def switch_to_pairs(
 ) -> TokenPair:
     """Replace all access tokens by a pair for each person; return the first person's.
 
-    From then on nobody can make another access token than by refreshing a pair.
+    From then on another access token comes only from refreshing a pair.
     """
     for token in world.tokens.live():
         world.delete(token)

@@ -77,7 +77,7 @@ def subjects(call: Call) -> list[Subject]:
     A row is an id, an e-mail address, or an object with one of them and a ``role``.
 
     Raises:
-        ApiError: 400, naming the row that names nobody.
+        ApiError: 400, naming the row that names no known person.
     """
     rows = Body(call.body).array("data")
     return [_subject(call, row, f"data[{place}]") for place, row in enumerate(rows)]
@@ -133,7 +133,7 @@ def share(call: Call, thing: Flow | Plan, with_whom: Iterable[Subject]) -> None:
 
 
 def unshare(call: Call, thing: Flow | Plan, person_id: int) -> None:
-    """Take a flow or plan from somebody's sight. People may also leave by themselves.
+    """End a person's share in a flow or plan. People may also leave by themselves.
 
     Raises:
         ApiError: 403 for who does not own it.

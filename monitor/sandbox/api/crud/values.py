@@ -94,7 +94,7 @@ def _linked(call: Call, link: Reference, value: Json, name: str) -> int | tuple[
 
 
 def _first_value(kind: Kind[Any], attribute: str, name: str) -> Any:
-    """Return what an attribute has when nobody says anything."""
+    """Return the value of an attribute that no request has set."""
     for field in dataclasses.fields(kind.record):
         if field.name != attribute:
             continue

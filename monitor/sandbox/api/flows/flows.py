@@ -1,4 +1,4 @@
-"""Flows and folders, who works on a flow, and what somebody set about its runs."""
+"""Flows and folders, who works on a flow, and the settings of its runs."""
 
 from __future__ import annotations
 

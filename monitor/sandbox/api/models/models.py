@@ -1,9 +1,9 @@
-"""The models of the API: what fields bodies have, of which type, and which must be there.
+"""The models of the API: the fields of bodies, their types, and which must be there.
 
 ``public.json`` holds what is publicly known. Each other file beside it belongs to one
 family of operations and has up to three parts:
 
-- ``assumed``: models that operations name and nobody describes.
+- ``assumed``: models that operations name without a description.
 - ``facts``: fields, as ``Model.field``, where recorded answers show something else than the
   public description, or more.
 - ``bodies``: what operations take and answer for which the catalogue names no model.

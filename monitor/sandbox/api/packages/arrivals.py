@@ -137,7 +137,7 @@ def _roots(package: Package, records: Mapping[Key, Record]) -> Iterable[Record]:
     plural = "plans" if kind is Plan else "flows"
     ids = package.manifest.roots.get(plural, [])
     if not ids or len(set(ids)) != len(ids):
-        raise bad_package(f"does not say of which {plural} it is")
+        raise bad_package(f"does not name its {plural}")
     for id_ in ids:
         if (kind, id_) not in records:
             raise bad_package(f"says that it is of {plural} {id_}, and has none")

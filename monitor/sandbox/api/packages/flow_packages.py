@@ -68,8 +68,8 @@ def import_arrivals(
     """Make what arrived, if a trial goes well; return it, and what the import answers.
 
     Raises:
-        ApiError: 400, naming ``data``; 403, where functions would be overridden that are
-            somebody else's.
+        ApiError: 400, naming ``data``; 403, where functions would be overridden that
+            another person owns.
     """
     _, tried = _try(call, arrivals, folder_id=folder_id)
     overridden = _functions_to_override(call, tried)
@@ -130,7 +130,7 @@ def _functions_to_override(
     """Return the functions that are here and those that the caller wants in their place.
 
     Raises:
-        ApiError: 403, when they are somebody else's.
+        ApiError: 403, when another person owns them.
     """
     if not boolean(call.query, "overrideJsUdfs"):
         return []

@@ -1,7 +1,7 @@
 """From the tables of a flow package to the vendor's document, as it is since 2020.
 
 What a package kept of the vendor's stands in it again. Inputs that a recipe reads have a node and
-an edge in the document, also where nobody has made one here.
+an edge in the document, also where none was made here.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def plant(
     """Make each part again, under a new id, in the name of person ``by``.
 
     Links among the parts lead to the new records, those to a key of ``known`` to the id that it
-    gives, all others where they led before. A new flow or plan is nobody else's yet. ``changes``
+    gives, all others where they led before. A new flow or plan is not shared yet. ``changes``
     are values that shall differ. Returned by the old keys.
     """
     originals = list(parts)

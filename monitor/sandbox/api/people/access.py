@@ -164,7 +164,7 @@ AWS_ROLE = Kind(
 
 
 def _prepare_config(call: Call, config: AwsConfig | None, values: dict[str, Any]) -> dict[str, Any]:
-    """Decide whose configuration it is: the caller's own where nobody is named."""
+    """Decide whose configuration it is: the caller's own where no person is named."""
     values = dict(values)
     if config is None or _names_a_person(call):
         values["person_id"] = _owner_id(call)
@@ -221,7 +221,7 @@ def _owner_id(call: Call) -> int | None:
     """Return who is named by ``personId``, None for the workspace, or else the caller's id.
 
     Raises:
-        ApiError: 400 for an unknown person or workspace, 403 for somebody else's.
+        ApiError: 400 for an unknown person or workspace, 403 for that of another person.
     """
     body = Body(call.body)
     if body.has("personId"):
@@ -238,7 +238,7 @@ def _owner_id(call: Call) -> int | None:
 def _person(call: Call, body: Body) -> Person:
     person = call.world.people.get(body.integer("personId"))
     if person is None:
-        raise bad_field("personId", "names nobody in this workspace")
+        raise bad_field("personId", "names no person of this workspace")
     if person.id != call.person.id and not call.person.is_admin:
         raise forbidden("Only an administrator may configure AWS for another person")
     return person

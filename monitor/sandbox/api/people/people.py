@@ -41,7 +41,7 @@ OPERATIONS = ("read", "update", "delete", "create", "share", "execute", "export"
 WHAT_PEOPLE_MAKE = ("flow", "plan", "datasource", "connection", "folder", "schedule", "package")
 WHAT_ADMINISTRATORS_KEEP = ("userdefinedfunction", "globaljobhistory")
 TYPE = re.compile(r"[\w.-]{1,64}")
-# People are nobody's, history keeps who it was, and access stays with its person.
+# People have no owner, history keeps who it was, and access stays with its person.
 STAYS: frozenset[type[Record]] = frozenset(
     {
         *(Person, Token, AwsConfig, AwsRole, DataflowOptions, WorkspaceSetting),
@@ -214,7 +214,7 @@ def transfer_assets(call: Call) -> Reply:
     if giver is receiver:
         raise validation_failed('"toPersonId" must be another person than "fromPersonId"')
     if receiver.is_disabled:
-        raise bad_field(_name_of(body, "to"), "names somebody whose account is disabled")
+        raise bad_field(_name_of(body, "to"), "names a person whose account is disabled")
     give(call.world, giver, receiver, by=call.person)
     call.engine.schedules_changed()
     return NO_CONTENT
@@ -259,7 +259,7 @@ def _person(world: World, body: Body, end: str) -> Person:
     else:
         found = world.people.get(body.integer(name))
     if found is None:
-        raise bad_field(name, "names nobody in this workspace")
+        raise bad_field(name, "names no person of this workspace")
     return found
 
 

@@ -44,7 +44,7 @@ def runs_of(view: View, plan: Plan | PlanSnapshot) -> Sequence[PlanSnapshotRun]:
 
 
 def original_id(plan: Plan | PlanSnapshot) -> int | None:
-    """Return of which plan this is a snapshot, or was said to be made."""
+    """Return the plan that this is a snapshot of, or was said to be made of."""
     return plan.original_plan_id
 
 

@@ -175,7 +175,7 @@ def get_plan_permissions(call: Call) -> Reply:
 
 
 def delete_plan_permissions(call: Call) -> Reply:
-    """Share a plan with somebody no longer; it is 404 for who has no share in it."""
+    """Share a plan with a person no longer; it is 404 for a person without a share."""
     plan = found(call, PLAN)
     subject = call.path_values[1]
     person_id = int(subject) if INTEGER.fullmatch(subject) else 0

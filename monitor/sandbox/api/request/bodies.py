@@ -117,7 +117,7 @@ def _check(type_: Type, value: Json, *, path: str, enum: Iterable[str]) -> None:
         case AnyOf(choices):
             _check_choices(choices, value, path=path, enum=enum)
         case _:
-            return  # a model that nobody describes
+            return  # a model without a description
 
 
 def _check_model(model: Model, value: Json, *, path: str) -> None:

@@ -157,7 +157,7 @@ class Reference:
     embeds_as: str = ""  # name of the association; by default ``shown``
 
 
-# What nobody makes by the API, with the link to what was run.
+# What cannot be made by the API, with the link to what was run.
 _RAN: Mapping[type[Record], Reference] = {
     FlowRun: Reference("flow_id", Flow),
     JobGroup: Reference("flow_id", Flow),
@@ -238,7 +238,7 @@ class ResourceTable:
         return self.resources[name]
 
     def kind_of(self, record: type[Record]) -> Kind[Any] | None:
-        """Return the kind of a type of records; None for those that nobody makes by the API."""
+        """Return the kind of a type of records; None for those that cannot be made by the API."""
         return self._by_record.get(record)
 
     def home_link(self, record: type[Record]) -> Reference | None:
@@ -253,7 +253,7 @@ class ResourceTable:
 
 
 def role_of(thing: Flow | Plan, person_id: int) -> str:
-    """Return what somebody is who sees a flow or plan."""
+    """Return the role of a person who sees a flow or plan."""
     if person_id == thing.creator_id:
         return OWNER
     return READ_ONLY if person_id in thing.read_only else COLLABORATOR

@@ -129,7 +129,7 @@ def _type(kind: Type) -> dict[str, Json]:
         case Simple(word):
             return dict(_WORDS[word])
         case Named(model):
-            # A model that nobody describes is free-form JSON.
+            # A model without a description is free-form JSON.
             return {"$ref": f"#/components/schemas/{model}"} if model in models() else {}
         case ListOf(item):
             return {"type": "array", "items": _type(item)}

@@ -1,4 +1,4 @@
-"""The settings of the workspace: what there is, what somebody saved, and what it means."""
+"""The settings of the workspace: what there is, what users saved, and what it means."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def settings() -> Mapping[str, Setting]:
 
 
 def saved(world: World) -> dict[str, WorkspaceSetting]:
-    """Return what somebody saved, by key."""
+    """Return the saved settings, by key."""
     return {
         workspace_setting.key: workspace_setting
         for workspace_setting in world.shelf(WorkspaceSetting).live()
@@ -109,7 +109,7 @@ def get_configuration(call: Call) -> Reply:
 
 
 def get_schema(call: Call) -> Reply:
-    """Show what settings there are, of which type, with their defaults."""
+    """Show what settings there are, with their types and defaults."""
     _judge_workspace(call)
     return Reply(body={key: msgspec.to_builtins(setting) for key, setting in settings().items()})
 

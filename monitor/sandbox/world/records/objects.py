@@ -39,7 +39,7 @@ class Record:
 
 @dataclass(slots=True, kw_only=True)
 class Person(Record):
-    """Somebody with an account. An administrator sees what everybody owns."""
+    """A user with an account. An administrator sees what every user owns."""
 
     first_id: ClassVar[int] = 11
     email: str
@@ -270,7 +270,7 @@ class Plan(Record):
     notifications_enabled: bool = True
     shared_with: frozenset[int] = frozenset()
     read_only: frozenset[int] = frozenset()  # those of them who may not change it
-    original_plan_id: int | None = None  # of which it was said to be made
+    original_plan_id: int | None = None  # the plan that it was said to be made of
 
 
 @dataclass(slots=True, kw_only=True)
@@ -299,7 +299,7 @@ class ScheduleTask:
 class Schedule(Record):
     """Starts flows and plans by the clock.
 
-    ``documents`` are the triggers as they were sent, where somebody sent them; None means that
+    ``documents`` are the triggers as they were sent, where a client sent them; None means that
     ``triggers`` says all.
     """
 

@@ -190,7 +190,7 @@ class PlanOverride(Record):
 
 @dataclass(slots=True, kw_only=True)
 class WorkspaceSetting(Record):
-    """A setting that somebody saved. One without such a record has its default."""
+    """A setting that a user saved. One without such a record has its default."""
 
     first_id: ClassVar[int] = 9_701
     key: str

@@ -50,7 +50,7 @@ class RanFor(StrEnum):
     REFRESH = "refresh"
 
 
-# Work that the workspace does for its own editor; nobody calls it a run of a pipeline.
+# Work that the workspace does for its own editor; it is no run of a pipeline.
 SAMPLING_LIKE = frozenset({RanFor.SAMPLING, RanFor.PENDING_DATASOURCE, RanFor.REFRESH})
 
 

@@ -5,6 +5,8 @@ They are strict: a message holds what its schema lists and nothing else.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -59,7 +61,8 @@ class PayloadSchema(Struct, frozen=True, kw_only=True):
     topics: tuple[str, ...] = ()
 
 
-def payload_schemas() -> dict[str, PayloadSchema]:
+@functools.cache
+def payload_schemas() -> Mapping[str, PayloadSchema]:
     """Return the schema of each type of event and of each retained document, by type."""
     schemas: dict[str, PayloadSchema] = {}
     shapes: dict[EventType, type[Message]] = dict.fromkeys(_RUN_TYPES, RunMessage)

@@ -13,6 +13,7 @@ import pickle
 import sys
 from importlib.util import cache_from_source
 from pathlib import Path
+from types import CodeType
 
 import jinja2
 from jinja2 import (
@@ -31,24 +32,28 @@ class CompiledTemplates(FileSystemBytecodeCache):
     def __init__(self, folder: Path, *, compiled_by: str) -> None:
         super().__init__(str(folder), f"%s.{sys.implementation.cache_tag}.jinja")
         self._compiled_by = compiled_by
-        self._code: dict[str, bytes] = {}  # servers of one process, as in tests, share it
+        # By key and checksum; servers of one process, as in tests, share it.
+        self._code: dict[tuple[str, str], CodeType] = {}
 
     def get_source_checksum(self, source: str) -> str:
         return hashlib.sha256(f"{self._compiled_by}\0{source}".encode()).hexdigest()
 
     def load_bytecode(self, bucket: Bucket) -> None:
-        code = self._code.get(bucket.key)
-        if code is not None:
-            bucket.bytecode_from_string(code)
-            return
-        with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):  # cut off by a crash
-            super().load_bytecode(bucket)
+        bucket.code = self._code.get((bucket.key, bucket.checksum))
+        if bucket.code is None:
+            with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):  # cut by a crash
+                super().load_bytecode(bucket)
+            self._keep(bucket)
 
     def dump_bytecode(self, bucket: Bucket) -> None:
-        self._code[bucket.key] = bucket.bytecode_to_string()
+        self._keep(bucket)
         if not sys.dont_write_bytecode:
             with contextlib.suppress(OSError):  # as an installation that only root may change
                 super().dump_bytecode(bucket)
+
+    def _keep(self, bucket: Bucket) -> None:
+        if bucket.code is not None:
+            self._code[bucket.key, bucket.checksum] = bucket.code
 
 
 def templates_of_page() -> Environment:

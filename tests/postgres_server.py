@@ -273,7 +273,7 @@ class PostgresServer:
         return name
 
     async def drop_database(self, name: str) -> None:
-        """Drop a database, whoever is still connected."""
+        """Drop a database, also while clients are still connected."""
         await self.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
     # --- replication ------------------------------------------------------------------------------

@@ -36,10 +36,10 @@ _reserved: list[socket.socket] = []
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on, and that no other test is given.
+    """Return a port without a listener that no other test is given.
 
-    The port stays bound until this process ends: the system hands it to nobody who asks for any
-    port, in no process. Servers may listen on it all the same, because they set SO_REUSEADDR.
+    The port stays bound until this process ends: no process that asks the system for any port
+    gets it. Servers may listen on it all the same, because they set SO_REUSEADDR.
     """
     reserved = socket.socket()
     reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -236,7 +236,7 @@ class Relay:
         self.is_deaf = False  # answers of the server are thrown away
 
     async def __aenter__(self) -> Self:
-        # Not by a server of asyncio: one that is closed as somebody connects leaves him open.
+        # Not by a server of asyncio: closed as a client connects, it leaves the connection open.
         self._listener = listener = socket.create_server(("127.0.0.1", 0))
         listener.setblocking(False)
         self.port = int(listener.getsockname()[1])

@@ -1,6 +1,6 @@
 """A wall clock of processes that a test sets while they run, by libfaketime.
 
-Clocks that nobody sets, monotonic and boot time, stay the machine's.
+Clocks that cannot be set, monotonic and boot time, stay the machine's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class SetClock:
     """Start processes with its ``environment``; they see a change of the clock within a second."""
 
     def __init__(self, file: Path) -> None:
-        """``file`` is made; whoever the processes run as must be able to read it."""
+        """``file`` is made; the user of the processes must be able to read it."""
         libraries = list(_LIBRARIES.glob(_LIBRARY))
         if not libraries:
             reason = "libfaketime is not installed; `make servers` installs it"
@@ -42,4 +42,4 @@ class SetClock:
         new = self._file.with_suffix(".new")
         new.write_text(f"{seconds:+.3f}\n")
         new.chmod(0o644)
-        new.replace(self._file)  # nobody may read half of it
+        new.replace(self._file)  # no process may read half of it

@@ -268,7 +268,7 @@ async def test_the_store_needs_no_trace(scenario: SupervisorScenario, *, is_grou
 
 
 async def test_a_part_that_fails_is_left_out(scenario: SupervisorScenario) -> None:
-    """Its failure is logged with its trace once, returned on request, and stops nobody."""
+    """Its failure is logged with its trace once, returned on request, and stops no other part."""
     reasons: list[str] = []
 
     def break_down() -> int:

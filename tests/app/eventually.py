@@ -44,5 +44,5 @@ async def pause(seconds: float) -> None:
 
 
 def _end(over: asyncio.Future[None]) -> None:
-    if not over.done():  # whoever waited may have been cancelled in this turn of the loop
+    if not over.done():  # the waiting task may have been cancelled in this turn of the loop
         over.set_result(None)

@@ -43,7 +43,7 @@ class RefusingStore(SqliteBus):
         return store
 
     def refuse_to_all(self, *steps: str) -> None:
-        """Refuse these steps, whoever calls, until set again."""
+        """Refuse these steps to every caller, until set again."""
         self._away, self.refusals = frozenset(steps), 0
 
     def refuse(self, call: int | None, *, stays_away: bool) -> None:

@@ -26,7 +26,7 @@ from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 
 A_WHILE_SECONDS = 1.5  # for what must not come
 EVERY_TWO_SECONDS = CronTrigger(expression="0/2 * * * * ?")
-OWNER = 11  # of the token: the workspace shows nobody else's schedules
+OWNER = 11  # of the token: the workspace shows no other person's schedules
 MISSED, DISABLED, STALE = (
     RuleKind.SCHEDULE_MISSED,
     RuleKind.SCHEDULE_DISABLED,

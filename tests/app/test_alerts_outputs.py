@@ -25,7 +25,7 @@ from tests.outputs.receiving import PostReceiver
 
 KEY = f"whsec_{base64.b64encode(bytes(range(32))).decode()}"
 RULE = "run_failed"
-LAPSE_SECONDS = 2.5  # longer than an Alertmanager keeps what nobody repeats to it
+LAPSE_SECONDS = 2.5  # longer than an Alertmanager keeps what is not repeated
 
 
 def end_a_run(workspace: Sandbox, outcome: Outcome) -> None:
@@ -148,7 +148,7 @@ async def test_a_receiver_that_is_away_is_named_and_reported_again_on_request(
             receiver.status_for = lambda _: 503
             end_a_run(workspace, Outcome.FAILED)
 
-            await eventually(lambda: is_well(face, "webhook", ok=False), why="nobody says so")
+            await eventually(lambda: is_well(face, "webhook", ok=False), why="not reported")
             receiver.status_for = None
             await eventually(lambda: len(receiver.accepted) == 1, why="it was not published later")
             await eventually(lambda: is_well(face, "webhook", ok=True), why="still not well")

@@ -41,7 +41,7 @@ def failing_recipes(workspace: Sandbox) -> list[Recipe]:
 def watching(
     folder: Path, workspace: Sandbox, url: str, broker_url: str, notified: Notified
 ) -> Configuration:
-    """Return settings with the default rules, of which one waits less than it would."""
+    """Return settings with the default rules; one of them waits less than it would."""
     rules = [default_rule(kind) for kind in RuleKind]
     quick = [
         msgspec.structs.replace(rule, for_seconds=1.0)
@@ -92,7 +92,7 @@ async def test_each_of_500_failures_is_reported_once_and_the_outage_adds_one(
         await eventually(
             lambda: counts(subscriber) == outage, why=lambda: f"received: {counts(subscriber)}"
         )
-        await eventually(lambda: bool(notified.mails), why="Alertmanager notified nobody")
+        await eventually(lambda: bool(notified.mails), why="Alertmanager sent no notification")
         await pause(A_WHILE_SECONDS)
         assert counts(subscriber) == outage
         assert set(retained_alerts(subscriber).values()) == {"firing"}

@@ -41,7 +41,7 @@ async def test_a_shard_that_ends_in_order_has_read_its_log(
     Also where it is asked again: for another daemon, and then because this one drains.
     """
     settings = fixture.configuration(tmp_path, fixture.unreachable("marketing"))
-    # A clock that stands still: nobody reads again because time passes.
+    # A clock that stands still: no poll becomes due because time passes.
     async with running_shard(storage, settings, clock=ManualClock()) as running:
         shard = running.shard
         await shard.bus.commit(examples.events(1), timeout_seconds=SOON)

@@ -50,7 +50,7 @@ async def alerts(face: Face) -> list[dict[str, Any]]:
 async def test_a_set_clock_hides_and_delays_nothing(tmp_path: Path, seconds: float) -> None:
     """By a second, minutes and an hour, both ways: what runs stays known, what fails is reported.
 
-    The alert starts when the run ended, by the workspace's clock, which nobody has set.
+    The alert starts when the run ended, by the workspace's clock, which was not set.
     """
     clock = FastClock(speed=20)
     ours = SetClock(clock)

@@ -109,10 +109,10 @@ def test_a_daemon_that_vanished_is_gone_since_its_lease_ended(
     assert watch.troubles == ()
 
 
-def test_a_shard_that_nobody_alive_holds_is_unheld_until_somebody_does(
+def test_a_shard_without_a_living_holder_is_unheld_until_it_has_one(
     watch: ClusterWatch, clock: ManualClock
 ) -> None:
-    """Since it was first seen so; what no configuration names any more is nobody's to hold."""
+    """Since it was first seen so; what no configuration names any more needs no holder."""
     at = clock.now()
     south = (daemon("south", at=at),)
     unheld = (shard("sales", None), shard("orders", "north"), shard("former", None))

@@ -56,7 +56,7 @@ class AlertCommands:
         return set(run_ids) <= {row["id"] for row in rows if row["finished_at"]}
 
     async def answer(self, run_id: str) -> tuple[str | None, str]:
-        """Return the reason why a run notified nobody, and its sentence."""
+        """Return why a run was not notified, and its sentence."""
         explanation = await self.json("explain", "job_group", run_id)
         return explanation["reason"], explanation["answer"]
 

@@ -164,7 +164,7 @@ async def test_webhook_tasks_are_listed_tested_made_and_removed(tmp_path: Path) 
 
 
 async def test_a_command_without_a_daemon_reports_so(tmp_path: Path) -> None:
-    """Nobody answers at the address of the configuration: exit 1, one line."""
+    """No daemon answers at the address of the configuration: exit 1, one line."""
     settings = Settings(tmp_path, Watched("acme", "http://127.0.0.1:9", "a token"))
     done = await command("runs", config=settings.path)
     assert done.code == 1

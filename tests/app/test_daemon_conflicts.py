@@ -13,7 +13,7 @@ from tests.servers import free_port
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    # Nobody answers there, and nobody has to.
+    # No server answers there, and none is needed.
     return Settings(tmp_path, Watched("acme", f"http://127.0.0.1:{free_port()}", "a token"))
 
 
@@ -30,7 +30,7 @@ async def test_a_second_daemon_on_one_store_names_the_first(settings: Settings) 
 
 
 async def test_a_port_in_use_is_a_problem_of_the_configuration(settings: Settings) -> None:
-    """The address of the server is somebody else's: exit 2 and the key, in one line."""
+    """The address of the server is taken: exit 2 and the key, in one line."""
     with socket.create_server(("127.0.0.1", settings.port)):
         done = await command("run", "-c", str(settings.path))
     assert done.code == 2

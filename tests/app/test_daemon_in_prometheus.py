@@ -100,7 +100,7 @@ async def faults(scraper: Prometheus) -> list[dict[str, Any]]:
 
 
 async def until_quiet(scraper: Prometheus) -> None:
-    """Wait until nobody is behind and no alert is left, not even one that waits."""
+    """Wait until no consumer lags and no alert is left, not even one that waits."""
     left: list[dict[str, str]] = []
 
     async def is_quiet() -> bool:

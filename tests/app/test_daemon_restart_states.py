@@ -22,7 +22,7 @@ LIMIT = timedelta(seconds=300)
 
 
 async def running(face: Face) -> set[tuple[str, ...]]:
-    """Return kind and name of the pipelines of which the metrics show active runs."""
+    """Return kind and name of the pipelines with active runs in the metrics."""
     lines = [line for line in (await face.text("/metrics")).splitlines() if line.endswith(" 1.0")]
     found = (re.match(rf'{ACTIVE}{{kind="(\w+)",pipeline="([^"#]*)', line) for line in lines)
     return {match.groups() for match in found if match}

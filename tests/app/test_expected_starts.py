@@ -38,7 +38,7 @@ def test_a_flow_and_a_plan_of_one_id_have_their_own_starts() -> None:
 
 
 def test_a_start_is_never_further_back_than_its_grace() -> None:
-    """Then the next one is shown; and none where that is past too and nobody has judged it."""
+    """Then the next one is shown; and none where that is past too and not evaluated."""
     key, grace = ("acme", RunKind.FLOW_RUN, "11"), timedelta(minutes=10)
     later = StartAfterGrace(
         grace_ends_at=AT + grace,

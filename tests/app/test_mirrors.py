@@ -270,12 +270,12 @@ async def test_a_shard_that_was_lost_stays_shown_as_it_was(pair: Pair) -> None:
     assert again.mirrored().holder == "north"
 
 
-async def test_what_nobody_looked_at_is_shown_after_its_loss(pair: Pair) -> None:
+async def test_what_was_never_viewed_is_shown_after_its_loss(pair: Pair) -> None:
     """In an outage of the database it is all that there is to show."""
     await pair.holder.store()
     pair.hosted = {"sales": pair.holder.shown()}
     watching = asyncio.create_task(pair.mirrors.run())
-    await eventually(lambda: pair.mirrors._hosted_before == pair.hosted, why="nobody looked")
+    await eventually(lambda: pair.mirrors._hosted_before == pair.hosted, why="not refreshed")
     pair.hosted = {}
     assert pair.mirrors.shown()["sales"].live.workspace("sales") is not None
     watching.cancel()
@@ -328,7 +328,7 @@ async def test_a_shard_that_leaves_while_others_are_read_stays_shown(
 
 
 async def test_a_shard_that_no_configuration_has_is_shown_no_more(pair: Pair) -> None:
-    """Its last states are no present, and that nobody holds it is no problem."""
+    """Its last states are no present, and that it has no holder is no problem."""
     await pair.holder.store()
     await pair.sales()
     await pair.north.store.define([])

@@ -190,7 +190,7 @@ async def test_of_two_daemons_the_holder_refreshes(
 async def test_a_database_that_fails_within_a_refresh_costs_no_pair(
     tmp_path: Path, sandbox: Sandbox
 ) -> None:
-    """It is away for longer than a lease: whoever gets the shard again stores the answer it has."""
+    """It is away for longer than a lease: the next holder of the shard stores the answer it has."""
     assert sandbox.pair is not None
     pair, file = sandbox.pair, TokenFile(sandbox.pair.refresh_token)
     async with PostgresServer() as server:
@@ -250,7 +250,7 @@ async def test_a_reload_within_a_refresh_costs_nothing(tmp_path: Path, sandbox: 
 
 
 def test_the_store_is_for_its_owner_alone(tmp_path: Path) -> None:
-    """It holds the pair, so nobody else can read it, nor the files beside it."""
+    """It holds the pair, so no other user can read it, nor the files beside it."""
     modes: dict[str, int] = {}
 
     def look() -> None:

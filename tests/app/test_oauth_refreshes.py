@@ -84,7 +84,7 @@ async def test_a_restart_goes_on_with_the_stored_pair(scenario: OauthScenario) -
 
 
 async def test_a_401_refreshes_once_and_repeats_the_request(scenario: OauthScenario) -> None:
-    """An access token that is revoked early costs one refused request that nobody sees."""
+    """An access token that is revoked early costs one refused request that no face shows."""
     async with scenario.running() as daemon:
         scenario.revoke_access_tokens()
         await scenario.clock.advance(5)

@@ -96,7 +96,7 @@ def settings(folder: Path, url: str, file: TokenFile) -> Configuration:
 async def test_new_tokens_are_masked_wherever_they_stand(
     tmp_path: Path, echo: tuple[Echo, str]
 ) -> None:
-    """Given, spoilt, read from the store, quoted by a library: nobody reads one."""
+    """Given, spoilt, read from the store, quoted by a library: no output shows one."""
     peer, url = echo
     stream, file = io.StringIO(), TokenFile("configured-0000-0000000000000000")
     redactor = logs.configure(

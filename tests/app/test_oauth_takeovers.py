@@ -1,4 +1,4 @@
-"""A token pair among daemons that share a database: whoever holds the shard refreshes, nobody else.
+"""A token pair among daemons that share a database: only the holder of the shard refreshes.
 
 Real leases and a real fence in a real database; the refreshes are on clocks that the test moves.
 """
@@ -171,7 +171,7 @@ async def test_a_holder_that_gets_its_shard_again_still_has_the_answer(cluster: 
 
 
 async def test_an_answer_that_another_has_overtaken_is_dropped(cluster: Cluster) -> None:
-    """Whoever holds the shard meanwhile has a newer pair, also if a person gave a new one."""
+    """The holder of the shard meanwhile has a newer pair, also if a person gave a new one."""
     north = await cluster.join("north")
     stopped = await cluster.refresher(north, clock=ManualClock())
     stopped.stops_at = Step.BEFORE_STORING

@@ -53,7 +53,7 @@ async def has_words(received: Receivers, run_id: str, words: tuple[str, ...]) ->
 async def succeed_by_callback(
     sandbox: Sandbox, received: Receivers, *, words: tuple[str, ...] = SEEN_BY_CALLBACK
 ) -> str:
-    """Let a run succeed of which a callback comes before every read; return its id."""
+    """Let a run succeed with a callback before every read; return its id."""
     run_id = start(sandbox, Outcome.COMPLETE, work_seconds=_WORK_SECONDS)
 
     async def has_started() -> bool:

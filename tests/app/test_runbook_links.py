@@ -17,7 +17,7 @@ from tests.outputs.receiving import PostReceiver
 from tests.servers import free_port
 
 
-async def test_whoever_gets_an_alert_can_follow_its_link(tmp_path: Path) -> None:
+async def test_the_receiver_of_an_alert_can_follow_its_link(tmp_path: Path) -> None:
     """The page that the link names is served by the daemon, and has the section of the rule."""
     workspace = fixture.sandbox()
     async with PostReceiver() as receiver, fixture.started(workspace) as url:

@@ -86,7 +86,7 @@ class LateGrant(SqliteStore):
 
 
 async def test_a_shard_that_comes_while_the_daemon_drains_is_given_back(tmp_path: Path) -> None:
-    """Its parts never start: nobody would end them, and the daemon would wait for them."""
+    """Its parts never start: no task would end them, and the daemon would wait for them."""
     settings = fixture.configuration(tmp_path, fixture.unreachable("acme"))
     life = Life(settings, open_store=LateGrant.opened)
     await life.until_started()

@@ -70,7 +70,7 @@ async def test_no_shard_starts_while_the_loop_is_behind() -> None:
     assert shards.started == _SHARDS
 
 
-async def test_a_loop_that_stays_behind_holds_nobody_up_for_ever() -> None:
+async def test_a_loop_that_stays_behind_delays_no_start_without_limit() -> None:
     """Where others take the processor, a few start after some seconds, and again."""
     shards = StartingShards()
     shards.may_go_on.set()

@@ -103,7 +103,7 @@ async def test_a_stop_ends_a_start_that_waits(tmp_path: Path) -> None:
 
 
 async def test_a_demo_reports_the_death_of_its_daemon_and_ends(tmp_path: Path) -> None:
-    """It does not go on showing a page that nobody serves: one line of error, exit code 1."""
+    """It does not go on showing a page without a server: one line of error, exit code 1."""
     demo = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "monitor.cli.main", "demo", "--port", "0"),

@@ -25,8 +25,8 @@ from tests.outputs.receiving import PostReceiver
 EVALUATION_INTERVAL_SECONDS = 0.2
 _GOOD_PROFILES = 3
 _MISSES = 3
-_TASK_SECONDS = 2.2  # clocks tell whole seconds, so of a run made earlier nobody knows
-_SECONDS_APART = 2.0  # likewise: of two ends in one second nobody knows which is the later
+_TASK_SECONDS = 2.2  # clocks tell whole seconds, so a run made earlier is unknown
+_SECONDS_APART = 2.0  # likewise: of two ends in one second the later one is unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ async def opened(browser: Browser, url: str) -> AsyncIterator[Screen]:
 
 
 @contextlib.asynccontextmanager
-async def a_page_of_somebody(
+async def foreign_page(
     text: str = "<!doctype html><title>prize</title><iframe name=hidden></iframe>",
     headers: Mapping[str, str] | None = None,
 ) -> AsyncIterator[int]:
@@ -82,7 +82,7 @@ async def test_a_browser_logs_what_a_policy_blocks(browser: Browser) -> None:
     text = "<script>document.title = 'inline'</script>"
     policy = {"Content-Security-Policy": "default-src 'self'"}
     async with (
-        a_page_of_somebody(text, policy) as port,
+        foreign_page(text, policy) as port,
         opened(browser, f"http://evil.example:{port}") as shown,
     ):
         title = await shown.page.title()
@@ -109,7 +109,7 @@ async def test_a_rebound_name_reads_and_writes_nothing(site: Site, browser: Brow
 async def test_another_site_writes_nothing(site: Site, browser: Browser) -> None:
     """Requests and forms that a browser sends for a foreign page without asking are refused."""
     async with (
-        a_page_of_somebody() as port,
+        foreign_page() as port,
         opened(browser, f"http://evil.example:{port}") as shown,
     ):
         simple = await shown.told(
@@ -138,7 +138,7 @@ async def test_another_site_writes_nothing(site: Site, browser: Browser) -> None
         await eventually(lambda: site.refused("foreign_origin") == 2, why="no form was sent")
 
     assert simple == "0"  # an answer that the page may not read
-    assert asked == "TypeError"  # the browser asked first, and nobody allowed it
+    assert asked == "TypeError"  # the browser asked first, and was not allowed
     assert site.requested == []
 
 
@@ -157,7 +157,7 @@ async def test_a_page_that_opens_connections_takes_the_places_of_one_source(
         ".catch(() => 0)"
     )
     async with (
-        a_page_of_somebody() as evil_port,
+        foreign_page() as evil_port,
         opened(browser, f"http://evil.example:{evil_port}") as shown,
     ):
         await shown.page.evaluate(f"() => {{ {requests} }}")

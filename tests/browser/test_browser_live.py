@@ -119,9 +119,7 @@ async def test_a_paused_page_stands_still(living: LivingWorkspace, browser: Brow
         await shown.until(LIVE)
 
 
-async def test_a_page_that_nobody_sees_holds_no_connection(
-    living: LivingWorkspace, browser: Browser
-) -> None:
+async def test_a_hidden_page_holds_no_connection(living: LivingWorkspace, browser: Browser) -> None:
     """Of many tabs only those in sight are live: a browser opens six connections to a server."""
     async with screen(browser) as shown:
         await shown.page.clock.install()

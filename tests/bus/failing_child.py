@@ -2,7 +2,7 @@
 
 A step is one statement of the store's writer. For each of them, until a life gets by without
 coming so far, a fresh store is used in a fork of this process: at that step the process is killed,
-or the disk is full from then on, or somebody else locks the file if it can still be locked. What
+or the disk is full from then on, or another process locks the file if it can still be locked. What
 was not stored is sent again, as a poll and a sender do. Arguments: a folder, and the failure.
 Prints one JSON `Report` for each step.
 """

@@ -219,7 +219,7 @@ async def test_a_closed_store_refuses(bus: EventBus) -> None:
         await bus.events_since(at(0))
 
 
-async def test_a_probe_is_stored_and_read_by_nobody(bus: EventBus) -> None:
+async def test_a_probe_is_stored_and_never_read(bus: EventBus) -> None:
     """It emits no event, starts no run, and is no trouble of the store."""
     before = await bus.status()
     await bus.probe(timeout_seconds=SOON)

@@ -90,7 +90,7 @@ async def test_since_is_inclusive_and_before_is_not(bus: EventBus) -> None:
 
 
 async def test_every_pipeline_asked_for_is_in_the_answer(bus: EventBus) -> None:
-    """An unknown pipeline has no runs; nobody asked for is no pipeline; twice is once."""
+    """An unknown pipeline has no runs; none asked for gives none; twice is once."""
     await store(bus, run_of(ORDERS, 1))
 
     assert await bus.pipeline_runs([UNKNOWN], limit=9) == {UNKNOWN: []}

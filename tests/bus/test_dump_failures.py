@@ -46,7 +46,7 @@ from tests.bus.examples import SOON, events
 from tests.clocks import ManualClock
 from tests.postgres_server import PostgresServer
 
-_GZIP_HEADER_BYTES = 10  # of which some say nothing
+_GZIP_HEADER_BYTES = 10  # some of them say nothing
 _TREE = Path(__file__).parents[2]
 
 
@@ -103,7 +103,7 @@ async def test_a_cut_file_is_refused(dump: Path, new: str, left: int) -> None:
 
 
 async def test_a_file_without_its_last_lines_is_refused(dump: Path, new: str) -> None:
-    """Also where somebody has compressed the rest again."""
+    """Also where the rest was compressed again."""
     lines = lines_of(dump)
     write_lines(dump, lines[:-1])
     await assert_refused(dump, new, "is cut off after line")
@@ -144,7 +144,7 @@ async def test_a_newer_schema_is_refused(dump: Path, new: str) -> None:
 
 
 async def test_another_file_is_refused(store: str, dump: Path, new: str) -> None:
-    """A store instead of its dump, and compressed lines of somebody else."""
+    """A store instead of its dump, and compressed lines of another program."""
     words = "is no dump that store export has written"
     await assert_refused(Path(store.removeprefix("sqlite://")), new, words)
     write_lines(dump, [b'{"a": 1}\n'])

@@ -20,7 +20,7 @@ from tests.bus.examples import NOW, SOON, event, events
 from tests.clocks import ManualClock
 
 # Groups of numbers that are committed at the same time. A negative one is the step of a consumer
-# that nobody knows: it is refused, and its event with it.
+# that does not exist: it is refused, and its event with it.
 GROUPS = st.lists(
     st.lists(st.integers(-3, 12).filter(bool), min_size=1, max_size=5), min_size=1, max_size=6
 )

@@ -51,7 +51,7 @@ def instructions(host: StoreHost, shard: str) -> ShardInstructions:
 
 
 async def test_the_logs_of_all_shards_are_read_as_one(cluster: StoreCluster) -> None:
-    """In the order of their recording, after any positions, whoever holds the shards."""
+    """In the order of their recording, after any positions, with any holders."""
     north, south = await two(cluster)
     for number in range(60):
         host, name = (north, OF_NORTH) if number % 3 else (south, OF_SOUTH)
@@ -71,7 +71,7 @@ async def test_the_logs_of_all_shards_are_read_as_one(cluster: StoreCluster) -> 
 
 
 async def test_an_event_of_another_daemon_wakes_a_reader(cluster: StoreCluster) -> None:
-    """Whoever follows the logs of all shards sees it within seconds."""
+    """A reader that follows the logs of all shards sees it within seconds."""
     north, south = await two(cluster)
     positions = await south.store.log.positions()
     assert not await south.store.log.wait(positions, timeout_seconds=0.01)
@@ -136,7 +136,7 @@ async def test_the_next_holder_executes_what_the_former_has_left(cluster: StoreC
     assert await elsewhere(south).outcome(number, timeout_seconds=SOON) == b"done"
 
 
-async def test_instructions_that_nobody_executes_are_bounded(cluster: StoreCluster) -> None:
+async def test_instructions_without_an_executor_are_bounded(cluster: StoreCluster) -> None:
     """One more than the bound is refused, and says why."""
     _, south = await two(cluster)
     asked = elsewhere(south)

@@ -1,4 +1,4 @@
-"""Leases of daemons that share a database: who has which shard, and since when nobody else."""
+"""Leases of daemons that share a database: who has which shard, and since when no other daemon."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def test_a_daemon_that_was_stopped_over_its_expiry_begins_anew(
 async def test_after_an_outage_of_the_database_each_gets_its_own_shards_again(
     cluster: LeaseCluster,
 ) -> None:
-    """Whoever is back first leaves the others the time of a lease, and takes what stays away."""
+    """The first that is back leaves the others the time of a lease, and takes what stays away."""
     members = [await cluster.join(name) for name in ("north", "south", "west")]
     north, south, west = members
     await cluster.calm_down()
@@ -130,8 +130,8 @@ async def test_after_an_outage_of_the_database_each_gets_its_own_shards_again(
     assert north.metric("takeovers_total") + south.metric("takeovers_total") == len(before["west"])
 
 
-async def test_a_renewal_that_is_only_late_begins_the_shards_anew(cluster: LeaseCluster) -> None:
-    """The deadline had passed here, so they are lost; nobody had taken them, so they come back."""
+async def test_a_renewal_that_is_only_late_takes_the_shards_again(cluster: LeaseCluster) -> None:
+    """The deadline had passed here, so they are lost; no other took them, so they come back."""
     north = await cluster.join("north", "sales")
     await cluster.calm_down()
     north.boottime += LEASE_SECONDS * 2 / 3
@@ -179,7 +179,7 @@ async def test_a_draining_daemon_hands_all_over(cluster: LeaseCluster) -> None:
 
 
 async def test_a_daemon_that_ends_leaves_at_once(cluster: LeaseCluster) -> None:
-    """After its end nobody waits for its lease, and nobody counts it among the dead."""
+    """After its end no daemon waits for its lease, and none counts it among the dead."""
     north, south = await cluster.join("north"), await cluster.join("south")
     await cluster.calm_down()
     await north.leave()

@@ -214,7 +214,7 @@ class Pooler(Relay):
 
 
 class StrictPooler(Relay):
-    """Refuses settings that it does not know, as PgBouncer does where nobody has listed them."""
+    """Refuses settings that it does not know, as PgBouncer does where they are not listed."""
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(65_536)

@@ -63,7 +63,7 @@ LEASES = st.builds(
 def test_of_daemons_with_one_view_at_most_one_claims(
     daemons: list[LivingDaemon], lease: ShardLease
 ) -> None:
-    """Whoever holds the shard and whoever is alive: two daemons never claim it both."""
+    """With any holder and any daemons alive: two daemons never claim it both."""
     actions = [
         LeaseView(me=me.id, incarnation=me.incarnation, daemons=daemons).action(
             lease, hosted_epoch=None
@@ -87,7 +87,7 @@ def test_a_shard_of_a_living_daemon_is_not_claimed(
 
 
 @given(daemons=DAEMONS, lease=LEASES)
-def test_what_somebody_defines_and_nobody_holds_is_claimed(
+def test_a_defined_shard_without_a_holder_is_claimed(
     daemons: list[LivingDaemon], lease: ShardLease
 ) -> None:
     """A free shard that any living daemon defines has exactly one that claims it."""
@@ -161,7 +161,7 @@ def test_a_row_that_nothing_hosts_is_released_to_who_should_have_it() -> None:
 
 
 def test_the_last_digest_goes_before_another_one() -> None:
-    """A daemon with another configuration claims a shard only where nobody has the former one."""
+    """A daemon with another configuration claims a shard only when none has the former one."""
     free = replace(SALES, epoch=2, digest="d")
     for other in ("b", "c", "e", "f"):
         both = (daemon("a"), daemon(other, "other"))

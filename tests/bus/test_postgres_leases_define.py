@@ -96,7 +96,7 @@ async def test_of_two_daemons_that_start_together_one_is_refused(cluster: LeaseC
 
 
 async def test_a_daemon_changes_its_own_url(cluster: LeaseCluster) -> None:
-    """Nobody else follows the workspace, so a new address of it is no conflict."""
+    """No other daemon follows the workspace, so a new address of it is no conflict."""
     north = await cluster.join("north", "sales")
     await north.leases.define([defined("sales", "sales", host="moved")])
 

@@ -1,4 +1,4 @@
-"""The schema: applied once, by whoever comes first, and only where it belongs."""
+"""The schema: applied once, by the first daemon, and only where it belongs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def versions(connection: Connection) -> list[int]:
 
 
 async def test_daemons_that_start_together_apply_the_schema_once(empty_database: str) -> None:
-    """All of them return with the newest schema, whoever was first."""
+    """All of them return with the newest schema, in any order."""
 
     async def start() -> int:
         async with connected(empty_database) as connection:
@@ -67,7 +67,7 @@ async def test_daemons_that_start_together_apply_the_schema_once(empty_database:
 async def test_a_database_that_is_being_filled_is_not_waited_for_for_ever(
     connection: Connection, empty_database: str
 ) -> None:
-    """Whoever prepares or fills it has a lock; the message says so instead of a statement's end."""
+    """A daemon that prepares or fills it has a lock; the message names that, not a time-out."""
     async with connected(empty_database) as other:
         await other.execute(f"SELECT pg_advisory_lock({LOCK})")
         with pytest.raises(BusUnavailableError, match="start again when it has ended"):
@@ -130,7 +130,7 @@ async def test_a_schema_that_would_stop_running_daemons_is_not_applied(
 async def test_a_daemon_that_died_before_the_clock_was_set_back_stops_no_schema(
     connection: Connection,
 ) -> None:
-    """Its lease ends in 40 days by the clock of now, and nobody is left to say that it is gone."""
+    """Its lease ends in 40 days by the clock of now, and no daemon is left to declare it gone."""
     await prepare(connection)
     await connection.execute(
         "INSERT INTO daemon (id, incarnation, host, process, process_id, version, schema,"
@@ -195,7 +195,7 @@ async def test_a_user_without_rights_learns_which_to_grant(
         await postgres.execute(f"DROP ROLE {role}")
 
 
-async def test_what_an_extension_has_made_is_nobodys_table(connection: Connection) -> None:
+async def test_a_table_of_an_extension_is_no_foreign_table(connection: Connection) -> None:
     """Views of statistics in the schema do not make a database another application's."""
     available = "SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_stat_statements'"
     if not await connection.fetchval(available):

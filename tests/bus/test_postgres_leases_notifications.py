@@ -134,7 +134,7 @@ async def test_messages_of_others_change_nothing(database: str) -> None:
 
 
 async def test_who_shows_other_shards_learns_of_their_changes(database: str) -> None:
-    """Positions are polled while somebody waits; a wait whose time is over returns False."""
+    """Positions are polled while a reader waits; a wait whose time is over returns False."""
     north = Listener(database, "north")
     news = north.notifications.news
     async with north.running():
@@ -153,7 +153,7 @@ async def test_who_shows_other_shards_learns_of_their_changes(database: str) -> 
     assert news.waiting == 0
 
 
-async def test_what_changes_during_a_read_wakes_whoever_reads() -> None:
+async def test_what_changes_during_a_read_wakes_the_reader() -> None:
     """The news are taken before the read; what comes after that needs no further one."""
     news = ClusterNews()
     before = news.next

@@ -39,7 +39,7 @@ async def last_renewal(member: Member) -> Renewal:
 
 
 async def read(member: Member) -> list[ShardLease]:
-    """Return the leases as the member reads them, whoever is alive."""
+    """Return the leases as the member reads them, of any daemon."""
     numbers = [defined.number for defined in member.leases.definitions.values()]
     return await member.heartbeat.run(
         lambda connection: lease_table.open_leases(
@@ -117,7 +117,7 @@ async def test_a_daemon_that_renews_in_time_is_not_declared_gone(cluster: LeaseC
     assert not await south.heartbeat.run(partial(declare_gone, daemon_id="north", last=last))
 
 
-async def test_a_shard_whose_row_is_locked_holds_up_nobody(cluster: LeaseCluster) -> None:
+async def test_a_shard_whose_row_is_locked_delays_no_other(cluster: LeaseCluster) -> None:
     """A daemon has died in a transaction: the others are claimed at once, this one when it ends."""
     north = await cluster.join("north")
     dying = await prepare_database(cluster.url)

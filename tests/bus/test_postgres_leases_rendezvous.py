@@ -50,6 +50,6 @@ def test_shards_spread_over_the_daemons() -> None:
     assert min(shares.values()) > 200
 
 
-def test_without_daemons_nobody_has_a_shard() -> None:
-    """A shard that no daemon defines belongs to nobody."""
+def test_without_daemons_a_shard_has_no_holder() -> None:
+    """A shard that no daemon defines gets no holder."""
     assert best_daemon("sales", ()) is None

@@ -33,7 +33,7 @@ async def cluster(empty_database: str) -> AsyncIterator[LeaseCluster]:
 async def test_sessions_that_only_the_server_knows_are_over_cost_no_shard(
     cluster: LeaseCluster,
 ) -> None:
-    """Whoever had them relies on its lease, and publishes; others wait for its expiry."""
+    """The holder relies on its lease, and publishes; others wait for its expiry."""
     north, south = await cluster.join("north"), await cluster.join("south")
     await cluster.calm_down()
     own, others = set(north.hosted), set(south.hosted)

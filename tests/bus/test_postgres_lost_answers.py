@@ -35,12 +35,12 @@ class CuttingRelay(Relay):
         self._closes = False
         self._client: asyncio.StreamWriter | None = None  # the newest
         self._kept: list[tuple[asyncio.StreamWriter, bytes]] = []
-        self.is_closed = False  # nobody gets through
+        self.is_closed = False  # no connection gets through
         self.is_keeping = False  # requests do not reach the server
         self.happened = asyncio.Event()  # a cut, or something was kept
 
     def cut_after(self, bytes_: int, *, of_answers: bool, closing: bool = False) -> None:
-        """Cut when so many more bytes have passed; ``closing`` lets nobody through afterwards."""
+        """Cut when so many more bytes have passed; ``closing`` refuses connections afterwards."""
         self._left = {of_answers: bytes_}
         self._closes = closing
 
@@ -50,7 +50,7 @@ class CuttingRelay(Relay):
         self._client.transport.abort()
 
     def release(self) -> None:
-        """Let the server have what was kept, though whoever sent it is gone."""
+        """Let the server have what was kept, though its sender is gone."""
         for writer, chunk in self._kept:
             writer.write(chunk)
             writer.write_eof()
@@ -164,7 +164,7 @@ async def test_the_memory_of_the_holder_is_what_the_store_has(
 
 
 async def test_a_refused_write_is_not_stored(daemon: TestDaemon, relay: CuttingRelay) -> None:
-    """Where nobody answers, writes are refused in their time, and are not there afterwards."""
+    """Without answers, writes are refused in their time, and are not there afterwards."""
     bus = await daemon.open()
     await bus.commit(events(1), timeout_seconds=SOON)
     relay.is_closed = True
@@ -233,7 +233,7 @@ async def test_a_statement_that_arrives_late_is_not_executed(
 async def test_a_takeover_ends_what_waits_for_an_answer(
     daemon: TestDaemon, relay: CuttingRelay
 ) -> None:
-    """Whoever finds another holder when he returns has lost the shard, and says so."""
+    """A daemon that finds another holder when it returns has lost the shard, and says so."""
     bus = await daemon.open()
     await bus.commit(events(1), timeout_seconds=SOON)
     relay.cut_after(0, of_answers=False, closing=True)

@@ -104,7 +104,7 @@ async def test_a_log_that_went_back_goes_on_in_a_new_epoch(fail_over: FailOver, 
         at: published[at] for at in list(published)[:3]
     }
     assert max(published) < max(now)
-    # So it is for whoever opens the shard next, and reads it from the tables.
+    # So it is for the next holder of the shard, which reads it from the tables.
     await host.store.release("sales")
     again = await opened_again(host, after)
     await again.commit(events(9), timeout_seconds=SOON)
@@ -131,7 +131,7 @@ async def test_another_daemon_notices_it_too(fail_over: FailOver) -> None:
     south = await fail_over.join("south")
     await south.has("sales")
     after = south.buses["sales"]
-    # More than were lost: whoever had the shard before would not see it by the position.
+    # More than were lost: the former holder of the shard would not see it by the position.
     await after.commit(events(*range(5, 11)), timeout_seconds=SOON)
     found = (await after.status()).lost_end
     assert found is not None

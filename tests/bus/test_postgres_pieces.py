@@ -19,7 +19,7 @@ def _jobs(*sizes: int) -> WriteGroup:
     entry = StateEntry(workspace="acme", topic="x", key="y", value=b"z")
     changes = [Change(state_entries=(entry,) * size) for size in sizes]
     rows = [rows_of_change(change, shard=1, now=now) for change in changes]
-    shard = cast("LeasedShard", None)  # nobody asks whose they are
+    shard = cast("LeasedShard", None)  # not read here
     return [WriteJob(ROWS, Given(shard, row)) for row in rows]
 
 

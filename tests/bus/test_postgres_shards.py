@@ -288,7 +288,7 @@ async def test_older_callbacks_are_read_from_the_store(
 
 
 async def test_runs_of_all_shards_are_read_together(daemon: TestDaemon, other: TestDaemon) -> None:
-    """Whoever holds them, and newest first over all."""
+    """With any holders, and newest first over all."""
     first, second = await daemon.open("a"), await other.open("b")
     await first.commit(Change(runs=(run(1), run(3))), timeout_seconds=SOON)
     mine = run(2, Status.FAILED, workspace="finance")

@@ -196,7 +196,7 @@ async def test_a_start_beside_traces_of_a_former_store_says_so(
 
 async def test_a_first_start_warns_of_nothing(tmp_path: Path) -> None:
     """Neither a new store nor one that is opened again has anything to say."""
-    (tmp_path / "other.db").write_text("somebody else's")
+    (tmp_path / "other.db").write_text("another program's")
     with structlog.testing.capture_logs() as logged:
         for _ in range(2):
             await (await open_store(tmp_path / "state.db")).close()

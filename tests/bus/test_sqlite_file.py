@@ -92,7 +92,7 @@ def test_a_url_that_names_no_file_is_refused(url: str) -> None:
 async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     """A text file is not overwritten, and the refusal releases the lock."""
     path = tmp_path / "state.db"
-    path.write_text("a letter to nobody, long enough to be no empty file" * 100)
+    path.write_text("a letter, long enough to be no empty file" * 100)
     for _ in range(2):
         with pytest.raises(BusSchemaError, match="not a sound SQLite database"):
             await open_store(path)

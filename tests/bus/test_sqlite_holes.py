@@ -141,7 +141,7 @@ async def test_a_hole_makes_no_reader_run_in_circles(
 
 
 async def test_waiting_in_a_loop_lets_others_run(tmp_path: Path) -> None:
-    """Whoever waits for what is there already gives way, so that a signal is always handled."""
+    """A wait for what is there already gives way, so that a signal is always handled."""
     bus = await store_in_use(tmp_path / "state.db")
     has_stopped = asyncio.Event()
 

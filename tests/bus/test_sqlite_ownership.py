@@ -96,7 +96,7 @@ async def test_a_removed_lock_file_opens_nothing(tmp_path: Path) -> None:
 
 
 async def test_a_lock_file_that_is_a_link_is_refused(tmp_path: Path) -> None:
-    """Whoever may write the folder must not choose which file is emptied and locked."""
+    """A user who may write the folder must not choose which file is emptied and locked."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "state.db.lock").symlink_to(victim)

@@ -91,7 +91,7 @@ async def test_a_query_that_runs_too_long_is_interrupted(path: Path) -> None:
 
 
 async def test_a_query_whose_caller_is_cancelled_is_interrupted(reader: StoreReader) -> None:
-    """Nobody waits for its answer, so it must not delay the next query until a time-out."""
+    """No caller waits for its answer, so it must not delay the next query until a time-out."""
     started = threading.Event()
     query = asyncio.create_task(reader.run(counting(10**12, started)))
     await asyncio.to_thread(started.wait)

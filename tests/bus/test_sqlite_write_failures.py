@@ -119,7 +119,7 @@ async def test_trouble_after_a_quiet_time_is_counted_anew(
     assert counts == [1, 2, 1]
 
 
-async def test_a_store_that_somebody_locks_refuses_writes(
+async def test_a_store_that_another_program_locks_refuses_writes(
     tmp_path: Path, clock: ManualClock
 ) -> None:
     """A write that waited in vain counts, a probe that did does not, and retention ends nothing."""

@@ -156,7 +156,7 @@ async def test_a_patient_write_goes_with_the_next_one(
 
 
 async def test_a_patient_write_is_stored_at_its_end(bus: SqliteBus) -> None:
-    """Where nobody else writes, a step is stored by itself once its linger is over."""
+    """Without other writes, a step is stored by itself once its linger is over."""
     await bus.subscribe("mqtt", start=Start.OLDEST)
     step = Step(consumer="mqtt", position=1)
     await bus.advance(step, timeout_seconds=SOON, linger_seconds=0.01)

@@ -15,7 +15,7 @@ STEPS = (1, 3_600, 3_601, 40 * 86_400)
 
 
 class Judged:
-    """Asks once a minute, as retention does; ``true`` is what a clock shows that nobody sets."""
+    """Asks once a minute, as retention does; ``true`` is what a clock shows that is never set."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -113,4 +113,4 @@ async def test_a_clock_that_is_back_after_a_restart_counts_at_once(judged: Judge
     judged.set_by(-40 * _DAY)
     judged.restart()
     assert judged.ahead() == pytest.approx(-40 * _DAY)
-    assert judged.time.step_seconds is None  # nobody has seen it
+    assert judged.time.step_seconds is None  # it was not observed

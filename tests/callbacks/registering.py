@@ -156,7 +156,7 @@ class Scenario:
         return sorted(flow.id for flow in flows if name in (None, flow.name))
 
     def fill(self, flow_id: int, *, count: int) -> None:
-        """Add tasks of somebody else to a flow."""
+        """Add tasks of another program to a flow."""
         for number in range(count):
             self.sandbox.world.create(
                 WebhookFlowTask, by=11, flow_id=flow_id, name=f"n{number}", url="http://x.example"

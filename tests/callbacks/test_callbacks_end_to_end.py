@@ -135,7 +135,7 @@ async def client(
 
 @pytest.fixture
 def clock() -> FastClock:
-    """All parts run by one clock that nobody moves."""
+    """All parts run by one clock that stands still."""
     return FastClock()
 
 

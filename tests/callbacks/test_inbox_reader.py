@@ -295,7 +295,7 @@ async def test_a_slow_answer_about_one_run_delays_no_other(
 async def test_a_run_that_never_becomes_known_is_given_up_too(
     reader: InboxReader, bus: SqliteBus, clock: ManualClock, workspace: Workspace
 ) -> None:
-    """A run that exists and that nobody can observe does not keep its callback forever."""
+    """A run that exists and cannot be observed does not keep its callback without limit."""
     workspace.exists = True
     await arrive(bus, clock, 9)
     await reader.take_all()

@@ -260,7 +260,7 @@ async def test_more_than_a_batch_is_stored_whole(scenario: Scenario) -> None:
 
 
 async def test_a_commit_that_hangs_is_overload(scenario: Scenario) -> None:
-    """Whoever's commit a callback waits for, it has its time; nothing of it is held after that."""
+    """A callback that waits for any commit has its time; nothing of it is held after that."""
     await scenario.poll(1)
     scenario.bus.may_commit.clear()
     polling = asyncio.create_task(scenario.poll(2))

@@ -1,4 +1,4 @@
-"""Wrong secrets of callbacks: delayed, counted, and in nobody's way."""
+"""Wrong secrets of callbacks: delayed, counted, and in no other request's way."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_a_wrong_secret_is_answered_late_and_a_right_one_at_once(
     with structlog.testing.capture_logs() as lines:
         async with aiohttp.ClientSession() as session:
             scenario = ListenerScenario(port=port, session=session, registry=registry)
-            paths = ["/hooks/acme", "/hooks/nobody", "/hooks/acme/guess", "/"]
+            paths = ["/hooks/acme", "/hooks/unknown", "/hooks/acme/guess", "/"]
             guesses = [
                 asyncio.create_task(scenario.post(BODY, path=path, secret="guess"))
                 for path in paths

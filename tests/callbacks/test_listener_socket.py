@@ -160,7 +160,7 @@ async def test_a_sender_that_leaves_is_no_failure(
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"])
-@pytest.mark.parametrize("path", ["/hooks/acme", "/hooks/nobody", "/metrics"])
+@pytest.mark.parametrize("path", ["/hooks/acme", "/hooks/unknown", "/metrics"])
 async def test_another_method_finds_nothing(socket: Socket, method: str, path: str) -> None:
     """Only POST exists: any other method is the same empty 404 as a wrong secret, on any path."""
     head = HEAD.replace(b"POST /hooks/acme", f"{method} {path}".encode())

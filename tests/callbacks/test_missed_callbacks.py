@@ -114,7 +114,7 @@ async def test_a_callback_that_did_not_come_is_counted_once(watched: Watched, wo
 @pytest.mark.parametrize("step", [timedelta(hours=1), -timedelta(hours=1)])
 async def test_a_clock_that_is_set_moves_no_limit(watched: Watched, step: timedelta) -> None:
     """A callback is missed two minutes after its end, also where our clock is set in between."""
-    created = watched.clock.now()  # by the workspace's clock, which nobody sets
+    created = watched.clock.now()  # by the workspace's clock, which is not set
     await watched.ended(8)
     assert await watched.passes(60) == 0
     await watched.ended(9)

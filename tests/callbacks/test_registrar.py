@@ -145,9 +145,7 @@ async def test_a_deleted_task_is_created_again(rl: Scenario, clock: ManualClock)
         {"signing_secret": Secret("a new key for signatures")},
     ],
 )
-async def test_changed_settings_make_the_tasks_anew(
-    rl: Scenario, change: dict[str, object]
-) -> None:
+async def test_changed_settings_replace_the_tasks(rl: Scenario, change: dict[str, object]) -> None:
     """Secret, URL and key are part of the task, so a task with former ones is replaced."""
     rl.gate.refuse("POST", TEST, 404, "RouteNotFoundException")
     await rl.registrar(rl.settings("*")).sync()

@@ -90,6 +90,6 @@ def test_a_password_of_a_file_is_warned_of() -> None:
         'storage.url: "sqlite:///store.db": storage.password is not used: a file has none; name '
         "the database, or remove it"
     )
-    # Of the default that stands beside a URL which cannot be used nobody hears.
+    # A default beside a URL that cannot be used is not reported.
     storage["url"] = "postgresql://db"
     assert about_storage(file(storage=storage)) == []

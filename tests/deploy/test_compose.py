@@ -101,7 +101,7 @@ def read(service: str) -> str:
 
 
 def test_each_service_is_given_the_secrets_that_its_files_name() -> None:
-    """Neither one that is missing nor one that nobody reads."""
+    """Neither one that is missing nor one without a reader."""
     for service, settings in SERVICES.items():
         files = [DEPLOY / source for source, *_ in mounts(service).values() if source[0] == "."]
         named = {secret for path in files for secret in secrets_named_in(path)}

@@ -145,7 +145,7 @@ def broker_locations(name: str) -> dict[str, str]:
     listener, settings, state = BROKERS[name]
     secrets = "/run/secrets/mosquitto-" if name == "compose" else settings
     return {
-        # Nobody but the daemons reaches it in the network of the containers.
+        # Only the daemons reach it in the network of the containers.
         **({"daemons": DAEMONS_LISTENER} if name == "compose" else {}),
         "listener": listener,
         "acl_file": f"acl_file {settings}acl",
@@ -212,7 +212,7 @@ async def test_mosquitto_lets_the_daemon_publish_and_the_reader_subscribe(
 
 
 async def test_mosquitto_keeps_everybody_else_silent(broker: Mosquitto, tmp_path: Path) -> None:
-    """Nobody connects without a name, and a reader cannot publish."""
+    """No client connects without a name, and a reader cannot publish."""
     async with broker:
         with pytest.raises(MqttCodeError, match=r"[Nn]ot authori[sz]ed"):
             async with client(broker, None):
@@ -252,7 +252,7 @@ async def test_the_shards_of_a_cluster_are_clients_of_their_own(tmp_path: Path) 
         assert (await anext(aiter(acme.messages))).payload == b"true"
 
 
-async def test_nobody_can_end_the_daemons_connection_under_its_client_id(
+async def test_no_other_user_can_end_the_daemons_connection_under_its_client_id(
     broker: Mosquitto,
 ) -> None:
     """A client id belongs to its user: whatever another user calls itself, the daemon stays."""

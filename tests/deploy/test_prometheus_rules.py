@@ -28,7 +28,7 @@ from tests.servers import program
 
 ALERTS = rules("alert")
 RECORDS = rules("record")
-# No metric shows the progress of a single run, or of which pipeline a doubtful success is; and a
+# No metric shows the progress of a single run, or the pipeline of a doubtful success; and a
 # cancellation is deliberate.
 WITHOUT_PROMETHEUS_ALERT = {RuleKind.RUN_STUCK, RuleKind.CANCELED, RuleKind.SUCCESS_DOUBTED}
 
@@ -127,7 +127,7 @@ def test_each_alert_has_what_an_operator_needs(rule: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("rule", ALERTS, ids=name_of)
 def test_an_alert_for_one_of_our_rules_is_as_grave(rule: dict[str, Any]) -> None:
-    """Whoever changes from Prometheus' alerts to the monitor's own is woken by the same things."""
+    """Changing from Prometheus' alerts to the monitor's own keeps what pages people."""
     kind = rule["labels"].get("rule")
     if kind:
         own = RULE_DEFINITIONS[RuleKind(kind)]
@@ -166,8 +166,8 @@ def test_queries_are_read_rightly() -> None:
     named = {"x_total": "cf", "y:z:w": "", "up": ""}
     metrics = tuple((name, frozenset(labels)) for name, labels in named.items())
     assert query == Query(metrics, frozenset("abg"))
-    assert unknown_names(read('dataprep_runs_total{colour="red"} / by_nobody')) == [
-        "by_nobody",
+    assert unknown_names(read('dataprep_runs_total{colour="red"} / by_unknown')) == [
+        "by_unknown",
         "dataprep_runs_total{colour}",
     ]
     assert unknown_values('x{kind="plan_run|plan", colour="red"}') == ["kind=plan", "colour=red"]

@@ -25,7 +25,7 @@ PROXIES = TrustedProxies(["10.0.0.0/8", "2001:db8:1::7"])
         ("10.0.0.1", ["198.51.100.1, 10.0.0.2"], "198.51.100.1"),
         ("10.0.0.1", ["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
         ("10.0.0.1", [], "10.0.0.1"),
-        ("10.0.0.1", ["somebody"], "10.0.0.1"),
+        ("10.0.0.1", ["anonymous"], "10.0.0.1"),
         ("10.0.0.1", ["198.51.100.1, unknown, 10.0.0.2"], "10.0.0.2"),
         ("10.0.0.1", ["198.51.100.1:55"], "198.51.100.1"),
         ("::ffff:10.0.0.1", ["198.51.100.1"], "198.51.100.1"),
@@ -47,8 +47,8 @@ def test_the_source_is_what_a_trusted_proxy_saw(
 )
 def test_without_trusted_proxies_no_header_is_believed(peer: str, forwarded_for: list[str]) -> None:
     """Whatever a sender claims, its source is its address."""
-    nobody = TrustedProxies([])
-    assert nobody.source(peer, forwarded_for) == nobody.source(peer, [])
+    no_proxies = TrustedProxies([])
+    assert no_proxies.source(peer, forwarded_for) == no_proxies.source(peer, [])
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ async def test_a_proxy_has_no_cap_and_who_is_behind_it_has() -> None:
 
 
 async def test_a_forged_header_moves_no_cap() -> None:
-    """Who is no trusted proxy cannot send as somebody else, nor use up another's places."""
+    """A sender that is no trusted proxy cannot send as another, nor use up its places."""
     async with hall(ConnectionLimits(total=60, per_source=5), trusted_proxies=("::1",)) as front:
         client = await front.client("127.0.0.3")
         answer = await client.get(headers=b"X-Forwarded-For: 198.51.100.1\r\n")

@@ -65,7 +65,7 @@ def test_other_threads_move_nothing() -> None:
 
 
 def test_the_clocks_of_the_machine_agree() -> None:
-    """Between two readings of a clock that nobody sets there is no step."""
+    """Between two readings of a clock that is not set there is no step."""
     watched, seen = WatchedClock(SystemClock()), list[timedelta]()
     watched.on_step(seen.append)
     before = watched.now()

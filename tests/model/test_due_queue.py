@@ -20,7 +20,7 @@ SECONDS = st.sampled_from([0.0, 1.0, 2.0, 5.0, 60.0])
 
 
 class SteppedClock(ManualClock):
-    """Nobody sleeps by it."""
+    """No task sleeps by it."""
 
     def step(self, seconds: float) -> None:
         self._move_to(self._monotonic + seconds)

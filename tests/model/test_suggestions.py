@@ -1,4 +1,4 @@
-"""The suggestion for a name that nobody knows."""
+"""The suggestion for an unknown name."""
 
 from __future__ import annotations
 

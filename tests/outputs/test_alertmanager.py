@@ -272,7 +272,7 @@ async def test_what_is_read_again_takes_no_alert_back(
 ) -> None:
     """The next holder reads the log again from before its end, and posts what still is so.
 
-    The first alert is over and another one fires, of which the evidence may say that it began in
+    The first alert is over and another one fires, whose evidence may say that it began in
     the same second, or before; of the other pipeline only the end is left to post.
     """
     again = BEGAN + later

@@ -191,7 +191,7 @@ def is_firing(sent: dict[str, Any]) -> bool:
     return datetime.fromisoformat(sent["endsAt"]) > datetime.now(UTC)
 
 
-async def test_a_second_alert_of_one_fingerprint_notifies_anew(
+async def test_a_second_alert_of_one_fingerprint_notifies_again(
     tmp_path: Path, notified: Notified, alertmanager: Alertmanager
 ) -> None:
     """The same alert an hour later is no repetition, and resolves by itself."""

@@ -185,7 +185,9 @@ async def test_no_more_than_the_window_is_on_its_way(scenario: Scenario) -> None
     assert len(scenario.receiver.pending) == 10
 
 
-async def test_a_refused_event_becomes_a_dead_letter_and_blocks_nobody(scenario: Scenario) -> None:
+async def test_a_refused_event_becomes_a_dead_letter_and_blocks_no_other(
+    scenario: Scenario,
+) -> None:
     """The refusal is stored with its reason, and the events after it are delivered."""
     (refused,) = ids("2")
     scenario.receiver.problems[refused] = [OutputRefusedError("not authorized")]

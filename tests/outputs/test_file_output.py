@@ -95,7 +95,7 @@ async def test_a_whole_event_without_its_line_end_is_kept(tmp_path: Path) -> Non
     assert ids_in(file) == [event.id for event in some(1, 2, 3)]
 
 
-async def test_a_text_of_somebody_else_is_ended_and_kept(tmp_path: Path) -> None:
+async def test_a_text_of_another_program_is_ended_and_kept(tmp_path: Path) -> None:
     """What does not begin as our lines do is not ours to remove."""
     (tmp_path / NAME).write_bytes(b'{"not": "an event"')
     async with scenario_of(tmp_path) as scenario:
@@ -138,7 +138,7 @@ def move_away(file: Path) -> None:
 
 
 @pytest.mark.parametrize("take", [move_away, Path.unlink], ids=["moved", "removed"])
-async def test_a_file_that_is_taken_away_is_made_anew(
+async def test_a_file_that_is_taken_away_is_made_again(
     tmp_path: Path, take: Callable[[Path], None]
 ) -> None:
     """What a shipper has taken is complete, and all that follows is in a new file."""

@@ -1,4 +1,4 @@
-"""Whoever shows the last run of a pipeline shows the same one, at each position of the log."""
+"""Every face that shows the last run of a pipeline shows the same one, at each position."""
 
 from __future__ import annotations
 

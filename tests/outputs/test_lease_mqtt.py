@@ -104,7 +104,7 @@ async def test_a_queued_message_is_not_written_once_the_lease_is_lost(
 
 
 async def test_an_idle_connection_ends_with_the_lease(tmp_path: Path, broker: Mosquitto) -> None:
-    """Where there is nothing to say, the will still tells that nobody holds the shard."""
+    """Where there is nothing to say, the will still reports that the shard has no holder."""
     async with Subscriber(broker.port) as subscriber, leased_scenario(tmp_path, broker.url) as made:
         scenario, store = made
         await scenario.start()
@@ -115,7 +115,7 @@ async def test_an_idle_connection_ends_with_the_lease(tmp_path: Path, broker: Mo
 
 
 @pytest.mark.parametrize("is_confirmed", [False, True])
-async def test_nobody_connects_as_the_shard_without_the_lease(
+async def test_no_daemon_connects_as_the_shard_without_the_lease(
     tmp_path: Path, *, is_confirmed: bool
 ) -> None:
     """Lost before or after the confirmation, no CONNECT ends the session of the new holder."""

@@ -222,7 +222,7 @@ async def test_a_gap_is_stepped_over(scenario: ConsumerScenario) -> None:
     assert (mine.backlog, mine.lost > 0) == (0, True)
 
 
-async def test_a_damaged_row_begins_anew_and_the_others_stay(scenario: ConsumerScenario) -> None:
+async def test_a_damaged_row_starts_over_and_the_others_stay(scenario: ConsumerScenario) -> None:
     """An unreadable row loses its own count only."""
     await scenario.append([*runs(1), *history(run(9, Status.FAILED, pipeline=plan(8)))])
     await drain(scenario.consumer())

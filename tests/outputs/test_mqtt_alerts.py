@@ -112,7 +112,7 @@ async def test_a_state_describes_the_alert(broker: Mosquitto, scenario: MqttScen
     }
 
 
-async def test_an_alert_that_nobody_can_judge_says_so(
+async def test_an_alert_whose_end_is_unknown_says_so(
     broker: Mosquitto, scenario: MqttScenario
 ) -> None:
     """Its state names the reason while its runs cannot be seen, and no longer than that."""

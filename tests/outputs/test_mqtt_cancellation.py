@@ -1,7 +1,7 @@
 """A cancellation that arrives in the same turn of the loop as the broker's answer is kept.
 
-`asyncio.wait_for`, which aiomqtt uses, drops it before Python 3.12: whoever stops the output would
-wait forever.
+`asyncio.wait_for`, which aiomqtt uses, drops it before Python 3.12: a caller that stops the output
+would wait without end.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ async def test_a_cancellation_beside_the_end_of_a_connection_is_kept(broker: Mos
 
 
 @pytest.mark.parametrize("broker", [True], ids=["accepts"], indirect=True)
-async def test_a_connection_that_ends_while_nobody_waits_leaves_no_trace(
+async def test_a_connection_that_ends_without_a_waiting_task_leaves_no_trace(
     broker: Mosquitto,
 ) -> None:
-    """The broker closes before the thread is done, and whoever connects is stopped then."""
+    """The broker closes before the thread is done, and the connecting task is stopped then."""
     loop = asyncio.get_running_loop()
     logged: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _, context: logged.append(context))
@@ -121,8 +121,8 @@ async def _stop_after_the_end(client: BrokerClient) -> None:
 
 
 @pytest.mark.parametrize("broker", [True], ids=["accepts"], indirect=True)
-async def test_a_socket_that_a_thread_makes_for_nobody_is_closed(broker: Mosquitto) -> None:
-    """Whoever connects is stopped before there is a socket; the loop is given none to watch."""
+async def test_a_socket_that_a_thread_makes_too_late_is_closed(broker: Mosquitto) -> None:
+    """The connecting task is stopped before there is a socket; the loop is given none to watch."""
     loop = asyncio.get_running_loop()
     logged: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _, context: logged.append(context))

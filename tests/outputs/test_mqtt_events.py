@@ -186,7 +186,7 @@ async def test_acknowledgements_that_never_come_end_the_link(
             assert set(received_ids) == {"w:flow_run:1:started"}
 
 
-async def test_a_refused_topic_becomes_a_dead_letter_and_blocks_nobody(tmp_path: Path) -> None:
+async def test_a_refused_topic_becomes_a_dead_letter_and_blocks_no_other(tmp_path: Path) -> None:
     """Where the broker denies a topic for good, the event is kept and the rest arrives."""
     acl = tmp_path / "acl"
     acl.write_text(

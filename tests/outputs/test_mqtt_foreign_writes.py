@@ -87,7 +87,7 @@ async def test_what_another_client_overwrites_or_deletes_is_restored(attacked: A
     assert scenario.output.overwritten() is None
 
 
-async def test_somebody_who_goes_on_is_not_fought_but_reported(attacked: Attacked) -> None:
+async def test_a_client_that_goes_on_is_not_fought_but_reported(attacked: Attacked) -> None:
     """The second overwriting within a minute is left for now, and it is known who is at it."""
     scenario, broker = attacked
     async with Subscriber(broker.port) as subscriber:

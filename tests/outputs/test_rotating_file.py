@@ -58,7 +58,7 @@ def test_a_quiet_file_is_rotated_too(tmp_path: Path) -> None:
 
 
 def test_neither_size_nor_age_rotates_what_is_switched_off(tmp_path: Path) -> None:
-    """With 0 for both, the file is left to somebody else's rotation."""
+    """With 0 for both, the file is left to the rotation of another program."""
     clock = ManualClock(EVENING)
     file = opened(tmp_path, clock, rotate_seconds=0)
     file.append([b"1"])
@@ -130,7 +130,7 @@ def test_a_failed_rotation_is_tried_again(tmp_path: Path) -> None:
     assert contents(folder) == {"e": b"{2}\n", "e.20261122T235950Z-0000": b"{1}\n"}
 
 
-def test_a_quiet_file_that_was_moved_away_is_made_anew(tmp_path: Path) -> None:
+def test_a_quiet_file_that_was_moved_away_is_made_again(tmp_path: Path) -> None:
     """A log shipper that waits for the next file need not wait for the next event."""
     file = opened(tmp_path, ManualClock(EVENING))
     file.append([b"1"])

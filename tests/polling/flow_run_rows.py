@@ -58,7 +58,7 @@ def reads(workspace: TinyWorkspace, run_id: int) -> int:
 
 
 async def usual(scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock) -> None:
-    """Let three alike runs of the flow run and end, each of which is read."""
+    """Let three alike runs of the flow run and end, and read each."""
     for run_id in (71, 72, 73):
         await run_once(scenario, workspace, clock, run_id)
 

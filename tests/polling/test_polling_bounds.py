@@ -1,4 +1,4 @@
-"""What is kept of pipelines does not add up: what is gone is forgotten, whoever saw it go."""
+"""What is kept of pipelines does not add up: what is gone is forgotten, whatever found it gone."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_a_usual_budget_rests_no_longer_than_is_set() -> None:
 async def test_a_right_withdrawn_for_a_while_is_tried_again(
     unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """Within a minute, then every five minutes: nobody should be blind longer than that."""
+    """Within a minute, then every five minutes: an operator should not be blind for longer."""
     capability_discovery = CapabilityDiscovery(unbegun.context, ReachabilityJudge(unbegun.context))
     await capability_discovery.discover()
     first = capability_discovery.seconds_until_due()

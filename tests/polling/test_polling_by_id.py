@@ -197,7 +197,7 @@ async def test_a_named_run_that_does_not_exist_is_denied_whatever_the_answer(
 async def test_a_named_run_that_alone_cannot_be_read_is_given_up(
     legacy: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """After a few attempts, while others can be read; whoever had asked for it is told once."""
+    """After a few attempts, while others can be read; its requester is informed once."""
     key = legacy.key(8)
     workspace.put_job_group(1)
     workspace.faults["jobGroups/8"] = OVERLOADED

@@ -31,7 +31,7 @@ ODD = [
 
 
 class Part(Struct, kw_only=True):
-    """A job group: of which recipe, and in which steps it is shown and shown ended."""
+    """A job group: its recipe, and the steps in which it is shown and shown ended."""
 
     id: int
     recipe: int
@@ -55,7 +55,7 @@ class History(Struct, kw_only=True):
 
 
 def usual(random: Random, run_id: int) -> History:
-    """Return a flow run of two recipes of which nothing is odd."""
+    """Return an ordinary flow run of two recipes."""
     parts = [
         Part(id=10 * run_id + place, recipe=45 + place, shown=place, ended=2 + place)
         for place in range(2)

@@ -201,7 +201,7 @@ async def test_an_old_flow_run_that_cannot_be_read_is_given_up(
 async def test_a_flow_run_that_is_refused_makes_no_other_unknown(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """Somebody's private flow run grows old by itself; the rest is confirmed as before."""
+    """A person's private flow run grows old by itself; the rest is confirmed as before."""
     workspace.put_job_group(1, "Complete", flowRun={"id": 71})
     workspace.faults["flowRuns/71.*"] = FORBIDDEN
     await scenario.polls.changes.poll()
@@ -216,7 +216,7 @@ async def test_a_flow_run_that_is_refused_makes_no_other_unknown(
 async def test_job_records_that_never_come_are_not_requested_for_ever(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """A day after the end nobody waits for them any more, so the line cannot fill with such."""
+    """A day after the end they are dropped, so the queue cannot fill with such."""
     workspace.put_job_group(1, "Complete")
     workspace.faults["jobGroups/1/jobs"] = OVERLOADED
     await scenario.polls.changes.poll()

@@ -144,7 +144,7 @@ async def test_what_only_history_has_named_is_forgotten(
 async def test_what_was_never_listed_is_forgotten_a_month_after_its_newest_run(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """It may be somebody else's, or may have come and gone between two lists."""
+    """It may be another person's, or may have come and gone between two lists."""
     workspace.put_job_group(1, "Failed")
     await scenario.polls.changes.poll()
     await clock.advance(29 * 86_400)

@@ -66,7 +66,7 @@ async def test_a_sample_is_found_out_by_its_read(
 async def test_a_run_waits_for_its_flow_while_that_may_be_read(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """The watermark waits for the read, other runs do not, and after some attempts nobody."""
+    """The watermark waits for the read, other runs do not, and after some attempts nothing does."""
     await scenario.polls.changes.poll()
     stood_at = scenario.polls.changes.watermark.at
     await clock.advance(60)

@@ -176,7 +176,7 @@ async def test_tokens_that_expire_are_known(reading: Scenario, workspace: TinyWo
     workspace.documents["apiAccessTokens"] = {
         "data": [
             {"tokenId": "a-b", "expiredAt": "2026-12-01T00:00:00.000Z"},
-            {"tokenId": "for ever", "expiredAt": None},
+            {"tokenId": "endless", "expiredAt": None},
         ]
     }
     await Tokens(reading.context).poll()

@@ -215,7 +215,7 @@ async def test_ends_are_gathered_while_many_come(
 
 @pytest.mark.parametrize("settings", [PollSettings(detail_wait_seconds=0.0)])
 async def test_a_failure_is_not_gathered_for(scenario: Scenario, workspace: TinyWorkspace) -> None:
-    """One that nobody waits for is read at once, before the successes that came before it."""
+    """One that no rule waits for is read at once, before the successes that came before it."""
     async with readers(scenario):
         put_ended(workspace, range(1, 9))
         await scenario.polls.changes.poll()

@@ -77,7 +77,7 @@ async def test_flows_that_may_not_be_read_hide_no_witness(
 async def test_after_a_day_an_unshared_flow_is_forgotten(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, *, is_listed: bool
 ) -> None:
-    """Nothing shows the last state of what nobody has seen since, however it was found."""
+    """Nothing shows the last state of what was not seen since, however it was found."""
     workspace.unlisted["flows"] = () if is_listed else (20,)
     await begin(scenario, workspace, 20)
     put(workspace, 201, 20, "Complete")
@@ -106,7 +106,7 @@ async def test_after_a_day_an_unshared_flow_is_forgotten(
 async def test_a_flow_whose_run_has_no_end_stays_unshared(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """Nobody knows how the run went on, and it is not forgotten after that."""
+    """It is unknown how the run went on, and it is not forgotten after that."""
     await begin(scenario, workspace, 20)
     unshare(workspace, 20)
     for _ in range(27):

@@ -122,7 +122,7 @@ async def test_a_failed_list_forgets_nothing(scenario: Scenario, workspace: Tiny
 async def test_a_pipeline_that_was_never_listed_stays(
     scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
-    """Somebody else's flow, which runs but which the list does not show, keeps its name."""
+    """Another person's flow, which runs but which the list does not show, keeps its name."""
     workspace.put_job_group(1, "Complete")
     await scenario.polls.changes.poll()
     for _ in range(3):
@@ -282,7 +282,7 @@ async def test_each_owner_is_read_once_where_the_list_shows_an_id_alone(
     assert workspace.count("people/[34]") == 2
 
 
-async def test_a_token_that_may_read_nobody_costs_one_request_a_list(
+async def test_a_token_that_may_read_no_person_costs_one_request_a_list(
     scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Flows keep the ids of their owners for names, and the lists succeed."""

@@ -53,7 +53,7 @@ async def test_a_run_that_no_list_shows_is_named_for_a_day(
 async def test_a_run_that_a_list_shows_late_is_named_no_more(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """Such a list is slow, and shows what nobody names as well."""
+    """Such a list is slow, and shows what no list names as well."""
     workspace.unlisted["jobLibrary"] = {2}
     for run_id in (1, 2):
         workspace.put_job_group(run_id)

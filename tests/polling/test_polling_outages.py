@@ -223,7 +223,7 @@ async def test_a_workspace_that_goes_on_refusing_is_tried_ever_less(followed: Fo
 
 
 async def test_a_short_pause_is_no_outage(followed: Followed) -> None:
-    """Quotas count by the minute: a wait within one is kept and reported by nobody."""
+    """Quotas count by the minute: a wait within one is kept, and not reported."""
     followed.gateway.page, followed.gateway.pages_left = throttled(20), 1
     await followed.seconds_until(lambda: bool(followed.gateway.requests), most=60)
     await followed.pass_time(10)

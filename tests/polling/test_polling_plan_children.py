@@ -181,7 +181,7 @@ async def test_a_plan_run_without_children_is_read_until_the_wait_is_over(
 async def test_a_stranger_is_not_linked_and_costs_a_bounded_number_of_reads(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """A run of the plan's flow that somebody started stays without a plan run."""
+    """A run of the plan's flow that a person started stays without a plan run."""
     await begin_plan_run(scenario, workspace)
     put_snapshot(workspace, {7: [1]})
     for number in (1, 2):

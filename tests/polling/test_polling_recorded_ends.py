@@ -14,7 +14,7 @@ from tests.polling.tiny_workspace import FORBIDDEN, NO_OBJECT, TinyWorkspace, st
 
 
 async def hide_first_run(scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock) -> None:
-    """Begin two runs, the first of which no list shows from then on."""
+    """Begin two runs; no list shows the first from then on."""
     for number in (1, 2):
         workspace.put_job_group(number)
         workspace.put_job(number, "InProgress")

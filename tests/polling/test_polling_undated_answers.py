@@ -24,7 +24,7 @@ def workspace_ahead(request: pytest.FixtureRequest, workspace: TinyWorkspace) ->
 async def end_without_times(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, number: int, word: str
 ) -> None:
-    """Let a run end of which the workspace shows no time, after it was shown active."""
+    """Let a run end without a time from the workspace, after it was shown active."""
     workspace.put_job_group(number)
     await scenario.poll("changes")
     await clock.advance(30)

@@ -125,7 +125,7 @@ async def test_the_waits_grow_up_to_a_day(
 async def test_a_plan_that_becomes_known_labels_all_its_runs(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """One read of the snapshot labels the runs that wait for it, whoever makes it."""
+    """One read of the snapshot labels the runs that wait for it, whatever requested it."""
     for run_id in (7, 8, 9):
         await observe_unlabelled(scenario, workspace, FORBIDDEN, run_id)
     await poll_when_due(scenario, clock, _DAY_SECONDS)

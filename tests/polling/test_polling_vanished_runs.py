@@ -98,7 +98,7 @@ async def test_a_single_plan_run_is_not_lost_where_all_job_groups_vanish(
 async def test_an_answer_that_was_asked_for_before_a_denial_is_no_proof(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """It may show what was there just before all runs vanished, of which only one is denied."""
+    """It may show what was there just before all runs vanished, when only one is denied."""
     workspace.put_plan_run(5)
     for number in (1, 2, 3):
         workspace.put_job_group(number)

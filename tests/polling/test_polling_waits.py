@@ -17,7 +17,7 @@ from tests.polling.job_record_readers import detailed, readers
 from tests.polling.plan_rows import begin_plan_run, put_snapshot
 from tests.polling.tiny_workspace import FORBIDDEN, TinyWorkspace
 
-_FEW_PER_MINUTE = 40.0  # requests: 10 at once, of which some are kept for what matters more
+_FEW_PER_MINUTE = 40.0  # requests: 10 at once, some of them kept for what matters more
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ async def test_a_failed_part_waits_for_its_plan_run_as_long_as_that_is_not_known
     assert not scenario.polls.job_groups.must_wait(callback_of(scenario, 1), linked)
 
 
-async def test_records_that_nobody_waited_for_are_read_once(
+async def test_records_that_no_rule_waited_for_are_read_once(
     scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """The end that a callback reports at once gets its records later, by one read."""

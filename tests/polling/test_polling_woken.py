@@ -243,7 +243,7 @@ async def test_in_doubt_every_row_is_read(scenario: Scenario, workspace: TinyWor
 async def test_after_a_restart_every_row_is_read_once(
     scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
-    """Whoever follows runs in memory meets them again, unchanged as they are."""
+    """A reader that follows runs in memory meets them again, unchanged as they are."""
     workspace.put_job_group(1, "InProgress")
     await scenario.polls.changes.poll()
     await scenario.restart()

@@ -1,4 +1,4 @@
-"""What clients that nobody here wrote send and expect, beyond what the reference says."""
+"""What third-party clients send and expect, beyond what the reference says."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ async def test_results_hang_on_the_job_that_writes(
 
 @pytest.mark.parametrize("path", ["/v4/flows", "/v4/outputObjects", "/v4/importedDatasets"])
 async def test_what_was_just_made_is_first(workspace: Workspace, path: str) -> None:
-    """A list shows the newest first, so that its first row is what somebody has just made."""
+    """A list shows the newest first, so that its first row is what was just made."""
     body = {
         "/v4/flows": {"name": "new"},
         "/v4/outputObjects": {

@@ -55,7 +55,7 @@ async def test_overrides_add_up_until_they_are_deleted(workspace: Workspace) -> 
 
 @pytest.mark.parametrize("suffix", ["", "/defaults", "/overrides"])
 async def test_an_unknown_connector_is_not_found(workspace: Workspace, suffix: str) -> None:
-    """A vendor that nobody delivered is 404, by its name."""
+    """A vendor without a connector is 404, by its name."""
     answer = await workspace.get(f"/v4/connectorMetadata/abacus{suffix}")
     assert answer.is_refused(404, "DataNotFoundException", "abacus")
 

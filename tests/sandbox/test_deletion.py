@@ -38,7 +38,7 @@ def is_gone(*records: Record) -> list[bool]:
 
 
 async def test_deleting_a_recipe_deletes_its_outputs_and_edges(workspace: Workspace) -> None:
-    """Outputs, what they write, and edges go; whoever read the recipe's result loses the link."""
+    """Outputs, what they write, and edges go; a reader of the recipe's result loses the link."""
     world, things = workspace.world, workspace.things
     by = things.owner.id
     output = world.create(OutputObject, by=by, recipe_id=things.clean.id)

@@ -209,8 +209,8 @@ async def test_faults_do_not_change_each_other() -> None:
     assert [item == 500 for item in alone] == [item == 500 for item in beside]
 
 
-async def test_somebody_can_act_between_requests() -> None:
-    """A listener hears each request just before it is served, and may change the world."""
+async def test_a_listener_can_act_between_requests() -> None:
+    """It gets each request just before it is served, and may change the world."""
     sandbox = Sandbox(SandboxSettings(traffic=None, schedules_fire=False), ManualClock())
     url = await sandbox.start()
     requests: list[tuple[str, str]] = []

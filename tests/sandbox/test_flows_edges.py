@@ -98,7 +98,7 @@ async def test_an_edge_needs_ends(workspace: Workspace, edge: dict[str, Any]) ->
 
 
 async def test_only_those_who_may_change_a_flow_link_its_nodes(workspace: Workspace) -> None:
-    """A stranger is refused, and a node that nobody knows is not found."""
+    """A stranger is refused, and an unknown node is not found."""
     info = {"updateInfo": {"inputFlowNodeId": workspace.things.clean.id}}
     path = f"/v4/flowNodes/{workspace.things.totals.id}/commitEdges"
     refused = await workspace.request("POST", path, body=info, token=COLLEAGUE_TOKEN)

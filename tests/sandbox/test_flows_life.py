@@ -216,8 +216,8 @@ async def test_roles_in_a_shared_flow(workspace: Workspace) -> None:
     assert await statuses() == [200, 200, 403]
 
 
-@pytest.mark.parametrize("row", [999, "nobody@example.com", {}, {"personId": []}, None, [1]])
-async def test_nobody_is_shared_with(workspace: Workspace, row: object) -> None:
+@pytest.mark.parametrize("row", [999, "unknown@example.com", {}, {"personId": []}, None, [1]])
+async def test_a_flow_is_shared_with_known_people_only(workspace: Workspace, row: object) -> None:
     """A row that names no person is refused by its place."""
     path = f"/v4/flows/{workspace.things.orders.id}/permissions"
     refused = await workspace.post(path, {"data": [row]})

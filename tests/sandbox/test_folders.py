@@ -47,7 +47,7 @@ async def test_a_folder_lives_and_dies(workspace: Workspace) -> None:
 
 
 async def test_folders_are_their_owners(workspace: Workspace) -> None:
-    """Nobody lists, or changes, somebody else's folder, but an administrator may change it."""
+    """A person neither lists nor changes another's folder, but an administrator may change it."""
     folder = workspace.world.create(Folder, by=workspace.things.owner.id, name="Sales")
     path = f"/v4/folders/{folder.id}"
     workspace.token = COLLEAGUE_TOKEN

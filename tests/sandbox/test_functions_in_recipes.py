@@ -69,7 +69,7 @@ async def test_a_deleted_function_leaves_its_recipes() -> None:
 
 
 def test_a_seeded_world_has_functions_that_recipes_use() -> None:
-    """The same seed makes the same three, of which two are used."""
+    """The same seed makes the same three; two of them are used."""
     used = []
     for _ in range(2):
         world = World(clock=ManualClock(datetime(2026, 11, 21, tzinfo=UTC)), seed=3)

@@ -70,7 +70,7 @@ async def test_wrong_methods_and_paths_are_no_routes() -> None:
 
 
 async def test_the_token_is_checked_before_the_route() -> None:
-    """Whoever is unknown learns nothing about routes."""
+    """An unknown caller learns nothing about routes."""
     async with open_workspace(Edition.LE) as workspace:
         for path in ("/v4/jobLibrary", "/v4/nothing", "/v4/jobGroups/1"):
             for header in ({}, {"Authorization": "Basic eDp5"}, {"Authorization": "Bearer "}):

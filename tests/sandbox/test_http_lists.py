@@ -159,7 +159,7 @@ async def test_lists_show_ones_own_unless_widened(workspace: Workspace) -> None:
 
 
 async def test_a_shared_flow_shows_its_runs(workspace: Workspace) -> None:
-    """A flow that is shared with somebody shows up as shared, with its job groups."""
+    """A flow that is shared with the caller shows up as shared, with its job groups."""
     others = workspace.job_group(workspace.things.count, by=workspace.things.colleague)
     workspace.things.stock.shared_with = frozenset({workspace.things.owner.id})
 
@@ -314,7 +314,7 @@ async def test_parameters_of_other_operations_are_ignored(workspace: Workspace) 
     assert answer.status == 200
 
 
-@pytest.mark.parametrize("token", ["", "nobody's", COLLEAGUE_TOKEN])
+@pytest.mark.parametrize("token", ["", "unknown", COLLEAGUE_TOKEN])
 async def test_each_sees_by_the_own_token(workspace: Workspace, token: str) -> None:
     """Without a token that the workspace knows there is 401; a colleague sees the own flows."""
     answer = await workspace.request("GET", "/v4/flows", token=token)

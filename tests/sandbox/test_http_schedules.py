@@ -105,7 +105,7 @@ async def test_every_published_kind_is_accepted(workspace: Workspace, sent: dict
     assert (off.body["enabled"], on.body["enabled"]) == (False, True)
 
 
-async def test_a_trigger_that_nobody_sent_is_shown_like_one_that_was(
+async def test_a_trigger_that_was_not_sent_is_shown_like_one_that_was(
     workspace: Workspace,
 ) -> None:
     """What is read from a document is written as that document again."""

@@ -140,7 +140,7 @@ async def test_a_test_really_sends_one_request(workspace: Workspace) -> None:
                 "headers": {"X-Key": "k"},
             },
         )
-        nobody = await workspace.post(
+        refused = await workspace.post(
             "/v4/webhooks/test", {"url": f"http://127.0.0.1:{free_port()}/", "method": "get"}
         )
     finally:
@@ -151,8 +151,8 @@ async def test_a_test_really_sends_one_request(workspace: Workspace) -> None:
     assert answer.status == 200
     assert answer.body == {"statusCode": 418}
     assert received == [("PUT", "k", "hello")]
-    assert nobody.status == 200
-    assert nobody.body.keys() == {"error"}
+    assert refused.status == 200
+    assert refused.body.keys() == {"error"}
 
 
 @pytest.mark.parametrize(

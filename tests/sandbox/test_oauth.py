@@ -152,7 +152,7 @@ async def test_a_pair_ends_however_often_it_is_refreshed() -> None:
 
 
 async def test_only_access_tokens_of_pairs_are_accepted() -> None:
-    """No token of another kind opens /v4, and nobody can make one; without OAuth all is as ever."""
+    """No token of another kind opens /v4, and none can be made; without OAuth all is as ever."""
     async with calling() as caller:
         plain = Sandbox(msgspec.structs.replace(SETTINGS, oauth=None), caller.clock)
         for token in (plain.token, caller.pair.refresh_token, ""):
@@ -184,7 +184,7 @@ async def test_only_access_tokens_of_pairs_are_accepted() -> None:
         ({"refresh_token": None}, "invalid_request", "refresh_token"),
         ({"refresh_token": "made-up"}, "invalid_grant", "unknown"),
         ({"client_id": None}, "invalid_request", "client_id"),
-        ({"client_id": "somebody"}, "invalid_client", "unknown"),
+        ({"client_id": "other"}, "invalid_client", "unknown"),
         ({"client_secret": "any"}, "invalid_client", "secret"),
         ({"scope": "workspace all"}, "invalid_scope", "workspace"),
     ],
@@ -237,7 +237,7 @@ async def test_revocation_ends_the_whole_pair_at_once(kind: str) -> None:
 
 
 async def test_the_pair_of_a_disabled_person_is_refused() -> None:
-    """Nobody gets an access token for a disabled account, and none is accepted."""
+    """A disabled account gets no access token, and none of it is accepted."""
     async with calling() as caller:
         owner = caller.sandbox.world.people.get(caller.pair.creator_id)
         assert owner is not None
@@ -247,7 +247,7 @@ async def test_the_pair_of_a_disabled_person_is_refused() -> None:
 
 
 async def test_a_new_pair_is_generated_in_place_of_the_old_one() -> None:
-    """Whoever is locked out gets in with a new pair; what is left of the old one is dead."""
+    """A client that is locked out gets in with a new pair; what is left of the old one is dead."""
     async with calling() as caller:
         access, refresh = (await caller.refresh(caller.pair.refresh_token)).tokens
         made = (await caller.post("/sandbox/token-pair")).body
@@ -272,7 +272,7 @@ async def test_a_lost_answer_has_ended_the_old_refresh_token() -> None:
 
 
 async def test_a_slow_refresh_is_done_at_once() -> None:
-    """Whoever stops waiting for the answer has lost the pair."""
+    """A client that stops waiting for the answer has lost the pair."""
     async with calling(SETTINGS, "token_answer_latency=45") as caller:
         first = caller.pair.refresh_token
         waiting = asyncio.create_task(caller.refresh(first))

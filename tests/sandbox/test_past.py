@@ -1,4 +1,4 @@
-"""A past that happens at once: its runs look, over every operation, as if somebody had waited."""
+"""A past that happens at once: its runs look, over every operation, as if time had passed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.sandbox.bench import advance_until
 
 WORK = WorkSettings(is_regular=True, failure_factor=0.5, cancel_ratio=0.02)
 QUIET = SandboxSettings(work=WORK, traffic=None, schedules_fire=False)
-NOBODY = TrafficSettings(
+NO_TRAFFIC = TrafficSettings(
     flow_runs_per_hour=0, plan_runs_per_hour=0, job_groups_per_hour=0, samples_per_hour=0
 )
 
@@ -73,7 +73,7 @@ def records(sandbox: Sandbox) -> list[str]:
 
 
 def ended(sandbox: Sandbox, status: NativeStatus, *, profiled: bool = False) -> JobGroup:
-    """Return the newest job group that ended so, of a flow run that somebody started by hand."""
+    """Return the newest job group that ended so, of a flow run that a person started by hand."""
     return next(
         job_group
         for job_group in sandbox.world.job_groups.newest()
@@ -213,7 +213,7 @@ async def test_the_past_counts_nowhere_and_what_is_not_over_goes_on() -> None:
     sandbox = Sandbox(
         QUIET, clock := ManualClock(start=datetime(2026, 11, 18, 8, 15, 20, tzinfo=UTC))
     )
-    sandbox.live_through(sandbox.world.now() - timedelta(hours=2), people=NOBODY)
+    sandbox.live_through(sandbox.world.now() - timedelta(hours=2), people=NO_TRAFFIC)
     active = sandbox.ledger.active()
     assert active
     assert not any(sum(counts.values()) for counts in sandbox.ledger.results().values())
@@ -229,7 +229,7 @@ async def test_what_goes_on_can_be_held() -> None:
     settings = msgspec.structs.replace(QUIET, is_busy_at_once=False, is_held=True)
     clock = ManualClock(start=datetime(2026, 11, 18, 8, 15, 20, tzinfo=UTC))
     sandbox = Sandbox(settings, clock)
-    sandbox.live_through(sandbox.world.now() - timedelta(hours=2), people=NOBODY)
+    sandbox.live_through(sandbox.world.now() - timedelta(hours=2), people=NO_TRAFFIC)
     before = records(sandbox)
     async with served(sandbox):
         await clock.advance(3_600)
@@ -240,7 +240,7 @@ async def test_what_goes_on_can_be_held() -> None:
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 500])
 def test_so_many_flows_are_seeded_as_are_asked_for(count: int) -> None:
-    """Each number gives exactly so many flows, all of which can run, and a past."""
+    """Each number gives exactly so many flows, which all can run, and a past."""
     sandbox = Sandbox(msgspec.structs.replace(QUIET, flows=count), ManualClock())
     world = sandbox.world
     assert len(world.flows) == count

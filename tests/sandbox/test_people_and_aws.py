@@ -73,7 +73,7 @@ async def test_a_wrong_parameter_is_named(query: dict[str, str], parameter: str)
 
 
 async def test_a_person_is_read_by_id_and_by_token() -> None:
-    """Privileges come on request; another workspace has nobody."""
+    """Privileges come on request; another workspace has no people."""
     async with open_workspace() as workspace:
         current = await workspace.get(f"{PEOPLE}/current", workspaceId="1")
         read = await workspace.get(f"{PEOPLE}/{workspace.things.owner.id}")
@@ -95,7 +95,7 @@ async def test_a_person_is_read_by_id_and_by_token() -> None:
 
 
 async def test_options_show_in_the_runs_of_their_person() -> None:
-    """What a person sets stands beside the workspace's region, and in nobody else's runs."""
+    """What a person sets stands beside the workspace's region, and in no other person's runs."""
     async with open_workspace(Edition.OPEN) as workspace:
         things = workspace.things
         await workspace.post(
@@ -129,14 +129,14 @@ async def test_options_of_others_are_an_administrators_matter() -> None:
     async with open_workspace(Edition.PL) as workspace:
         path = f"{PEOPLE}/admin@example.com/dataflowOptions/default"
         refused = await workspace.post(path, {})
-        nobody = await workspace.request(
+        unknown = await workspace.request(
             "POST", f"{PEOPLE}/who@x.example/dataflowOptions/a", body={}, token=ADMIN_TOKEN
         )
         text = await workspace.post(f"{PEOPLE}/dataflowOptions/default", "text")
         word = await workspace.post(f"{PEOPLE}/dataflowOptions/a%20b", {})
 
     assert refused.is_refused(403, "AccessControlException")
-    assert nobody.is_refused(404, "DataNotFoundException", "who@x.example")
+    assert unknown.is_refused(404, "DataNotFoundException", "who@x.example")
     assert text.is_refused(400, "ValidationFailed", "body")
     assert word.is_refused(400, "ValidationFailed", "type")
 
@@ -225,7 +225,7 @@ async def test_everybody_sees_their_own_and_shared_settings() -> None:
         (CONFIGS, {"credentialProvider": "default", "workspaceId": 2}, "workspaceId"),
         (CONFIGS, {"credentialProvider": "default", "extraBuckets": "a"}, "extraBuckets"),
         (ROLES, {}, "role"),
-        (ROLES, {"role": ROLE, "personId": "nobody"}, "personId"),
+        (ROLES, {"role": ROLE, "personId": "unknown"}, "personId"),
         (ROLES, {"role": 7}, "role"),
     ],
 )

@@ -80,9 +80,9 @@ async def test_a_share_is_revoked(workspace: Workspace) -> None:
     listed = await workspace.request("GET", "/v4/plans?ownershipFilter=all", token=COLLEAGUE_TOKEN)
     assert workspace.things.nightly.id not in listed.ids
     assert (await workspace.request("DELETE", path)).is_refused(404, "DataNotFoundException")
-    for nobody in ("999999", "who"):
-        answer = await workspace.request("DELETE", f"{permissions(workspace)}/{nobody}")
-        assert answer.is_refused(404, "DataNotFoundException", nobody)
+    for unknown in ("999999", "who"):
+        answer = await workspace.request("DELETE", f"{permissions(workspace)}/{unknown}")
+        assert answer.is_refused(404, "DataNotFoundException", unknown)
 
 
 async def test_who_shares_a_plan_may_leave_it_but_not_share_it(workspace: Workspace) -> None:
@@ -104,16 +104,16 @@ async def test_who_shares_a_plan_may_leave_it_but_not_share_it(workspace: Worksp
     ("row", "field"),
     [
         (999_999, "data[0]"),
-        ("nobody@example.com", "data[0]"),
+        ("unknown@example.com", "data[0]"),
         ({}, "data[0].personId"),
         ({"personId": 12, "role": "king"}, "data[0].role"),
         ({"personId": 12, "role": "owner"}, "data[0].role"),
-        ({"email": "nobody@example.com"}, "data[0].email"),
+        ({"email": "unknown@example.com"}, "data[0].email"),
         (1.5, "data[0]"),
     ],
 )
 async def test_a_bad_share_names_its_row(workspace: Workspace, row: Any, field: str) -> None:
-    """A row that names nobody, or a role that cannot be, is 400 and shares nothing."""
+    """A row that names no person, or a role that cannot be, is 400 and shares nothing."""
     answer = await share(workspace, row)
 
     assert answer.is_refused(400, "ValidationFailed", f'"{field}"')

@@ -206,7 +206,7 @@ class Agreement(RuleBasedStateMachine):
     @rule(person=PEOPLE, number=PICKS)
     @precondition(lambda self: self.copies < MOST_COPIES)
     def copy(self, person: int, number: int) -> None:
-        """Copy a flow: nothing is lost, and the copy is nobody else's."""
+        """Copy a flow: nothing is lost, and the copy belongs to the person alone."""
         who = self.people[person]
         visible = (flow for flow in self.expected.live(Flow) if self.expected.sees(who, flow))
         flow = self.pick(visible, number)

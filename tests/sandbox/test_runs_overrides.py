@@ -186,7 +186,7 @@ async def test_a_flow_run_is_overridden_by_recipe_name(workspace: Workspace) -> 
             {"runParameters": {"overrides": {"data": [{"value": 1}]}}},
             "runParameters.overrides.data[0].key",
         ),
-        ("flow", {"overrides": {"Nobody": {}}}, "overrides.Nobody"),
+        ("flow", {"overrides": {"Unknown": {}}}, "overrides.Unknown"),
         ("flow", {"overrides": {"Totals": {"execution": 1}}}, "overrides.Totals.execution"),
         ("flow", {"execution": "spark"}, "execution"),
     ],

@@ -25,7 +25,7 @@ from tests.sandbox.http_workspace import open_workspace
 # Where recorded answers and other evidence differ from the public models.
 EXCUSED = {
     "ScheduleResponseWithTask.triggers": "recorded as a list",
-    "DatasetLibraryListObject.data": "the rows are objects, of which the publication kept a type",
+    "DatasetLibraryListObject.data": "the rows are objects; the publication kept only a type",
     "ConfigurationKeyValueSchema.value": "a setting may be a number or a text",
     "FlowPermissionRequest.data": "a row may be an object with a role",
     "FlowRunParameterOverride.value": "a plain value is one too, as in recorded plan runs",

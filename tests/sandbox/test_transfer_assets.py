@@ -117,13 +117,13 @@ async def test_people_may_be_named_by_their_addresses() -> None:
     ("changes", "field"),
     [
         ({"fromPersonId": 999}, "fromPersonId"),
-        ({"toPersonId": "nobody"}, "toPersonId"),
+        ({"toPersonId": "unknown"}, "toPersonId"),
         ({"toPersonId": None}, "toPersonId"),
         ({"toPersonId": None, "toEmail": "who@example.com"}, "toEmail"),
         ({"toPersonId": 11}, "toPersonId"),
     ],
 )
-async def test_what_names_nobody_moves_nothing(changes: dict[str, Any], field: str) -> None:
+async def test_what_names_no_person_moves_nothing(changes: dict[str, Any], field: str) -> None:
     """The refusal names the field; so it does where both ends are one person."""
     async with open_workspace() as workspace:
         answer = await transfer(workspace, {**both(workspace), **changes})
@@ -133,7 +133,7 @@ async def test_what_names_nobody_moves_nothing(changes: dict[str, Any], field: s
 
 
 async def test_a_disabled_person_gives_but_does_not_receive() -> None:
-    """Assets of somebody who left can be moved, and none to them."""
+    """Assets of a person who left can be moved, and none to them."""
     async with open_workspace() as workspace:
         things = workspace.things
         things.colleague.is_disabled = True
@@ -147,7 +147,7 @@ async def test_a_disabled_person_gives_but_does_not_receive() -> None:
 
 
 @pytest.mark.parametrize("edition", [Edition.PC, Edition.PL, Edition.RL, Edition.LE])
-async def test_every_edition_lets_administrators_transfer_and_nobody_else(
+async def test_every_edition_lets_only_administrators_transfer(
     edition: Edition,
 ) -> None:
     """All four editions have the operation; who is no administrator gets 403."""

@@ -140,7 +140,7 @@ async def test_files_are_written_as_described(
     assert found.content == expected
 
 
-async def test_rows_that_nobody_uploaded_fit_their_profile(workspace: Workspace) -> None:
+async def test_rows_that_were_not_uploaded_fit_their_profile(workspace: Workspace) -> None:
     """A file of another run is made up, in JSON too, with as many of each word as the profile."""
     results = await result_ids(workspace, workspace.things.clean, format="json")
     (group,) = workspace.world.job_groups

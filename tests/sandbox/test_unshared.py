@@ -55,7 +55,7 @@ async def test_what_is_not_shared_is_refused_by_its_id(operation_id: str) -> Non
 
 @pytest.mark.parametrize("operation_id", ["runJobGroup", "createWebhookFlowTask"])
 async def test_a_body_names_nothing_that_is_not_shared(operation_id: str) -> None:
-    """Nobody runs a recipe, or registers a webhook, of a flow that they do not see."""
+    """A person runs no recipe, and registers no webhook, of a flow that they do not see."""
     async with open_living() as living:
         answer = await as_a_stranger(living, operation_id)
         assert answer.is_refused(400, "ValidationFailed", "names no")

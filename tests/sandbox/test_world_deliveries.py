@@ -286,7 +286,7 @@ def without_server(_: str) -> str:
 async def test_an_url_that_cannot_be_reached_fails_with_a_reason(
     url_of: Callable[[str], str],
 ) -> None:
-    """Nobody listening, no URL at all, another protocol: an error, and never the URL in it."""
+    """No listener, no URL at all, another protocol: an error, and never the URL in it."""
     async with posting() as post:
         url = url_of(post.receiver.url)
         answer = await post.deliveries.test(HttpTask(url=url, body="x"))

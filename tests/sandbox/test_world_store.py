@@ -35,7 +35,7 @@ def test_the_same_seed_makes_the_same_world() -> None:
 
 
 def test_a_seeded_world_has_what_a_workspace_has() -> None:
-    """Several people, flows of which two share a name, plans with every rule, all rhythms."""
+    """Several people, flows (two of them share a name), plans with every rule, all rhythms."""
     world = seeded()
     names = Counter(flow.name for flow in world.flows.live())
     assert sorted(names.values())[-2:] == [1, 2]
@@ -109,7 +109,7 @@ def test_the_administrators_token_can_be_chosen() -> None:
 
 
 async def test_a_token_ends_with_its_time_or_its_deletion() -> None:
-    """An expired, deleted or unknown token is nobody's; a good one remembers its use."""
+    """An expired, deleted or unknown token has no person; a good one remembers its use."""
     clock = ManualClock()
     world = World(clock=clock)
     person = world.create(Person, by=0, email="a@sandbox.example", name="A")
@@ -182,7 +182,7 @@ def test_kinds_count_from_far_apart() -> None:
 
 
 def test_sharing_is_for_others_and_administrators() -> None:
-    """Owners own; those it is shared with and administrators see; nobody else does."""
+    """Owners own; those it is shared with and administrators see; no other person does."""
     world = World(clock=ManualClock())
     administrator = world.create(Person, by=0, email="a", name="A", is_admin=True)
     owner, friend, stranger = (

@@ -180,7 +180,7 @@ def test_what_is_wrong_is_named(expression: str, named: str) -> None:
 @example("0 0 0 L-0W 2 ?")
 @example("0 0 0 ? 2 6#5,1L")
 def test_no_text_does_anything_but_answer_or_be_refused(expression: str) -> None:
-    """Whatever somebody typed gives a time, no time, or the one error."""
+    """Any typed text gives a time, no time, or the one error."""
     instant = datetime(2026, 11, 21, tzinfo=UTC)
     trigger = CronTrigger(expression=expression, timezone="Europe/Berlin")
     try:

@@ -107,7 +107,7 @@ def test_the_same_end_again_changes_nothing() -> None:
 
 @pytest.mark.parametrize("source", [Source.CALLBACK, Source.DETAIL, Source.PARTS])
 def test_only_the_workspace_changes_what_it_has_reported(source: Source) -> None:
-    """Whoever knows the secret must not hide a failure, nor make one."""
+    """A sender with the secret must not hide a failure, nor make one."""
     world = observed(shown(1, "Failed"), shown(2, "Complete", source=source))
 
     assert world.states[KEY].status is Status.FAILED

@@ -42,7 +42,7 @@ def ago(seconds: float) -> datetime:
 
 @pytest.fixture
 def live_state() -> LiveState:
-    """A workspace of which everything that is dated by our clock is known."""
+    """A workspace with all values that are dated by our clock."""
     live_state = LiveState(["acme"])
     run = RunState(
         key=KEY,
@@ -139,7 +139,7 @@ def test_what_is_ours_moves_and_what_is_the_workspaces_stays(
 
 
 def test_what_a_former_life_dated_stays(live_state: LiveState) -> None:
-    """Nobody knows by which clock a remembered status was written."""
+    """It is unknown by which clock a remembered status was written."""
     before = live_state.update_workspace("acme", is_remembered=True, token=None)
     move(live_state, timedelta(hours=1), now=NOW)
 

@@ -268,7 +268,7 @@ async def test_what_is_learned_first_is_no_change(bus: SqliteBus, clock: ManualC
 async def test_an_end_observed_after_our_clock_was_set_is_an_event(
     bus: SqliteBus, clock: ManualClock, step: int, *, has_workspace_time: bool
 ) -> None:
-    """Whether a run is history is judged by the workspace's clock, which nobody has set here."""
+    """Whether a run is history is judged by the workspace's clock, which was not set here."""
     observer, _ = observer_of(bus, clock)
     theirs = clock.now() - timedelta(seconds=clock.monotonic())
 
@@ -314,7 +314,7 @@ async def test_an_old_end_stays_history_after_our_clock_was_set_back(
 async def test_nothing_is_confirmed_in_the_future(bus: SqliteBus, clock: ManualClock) -> None:
     """What another clock dates ahead of ours, or ours before it was set back, is confirmed now.
 
-    Else no later observation would be newer, and nobody would read the run again.
+    Else no later observation would be newer, and no poll would read the run again.
     """
     observer, live_state = observer_of(bus, clock)
     ahead = observation_of(clock, 1, "InProgress")

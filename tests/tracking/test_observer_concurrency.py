@@ -147,7 +147,7 @@ async def test_a_cancelled_observation_leaves_memory_and_store_alike(
 async def test_a_cancelled_observation_ends_only_with_its_commit(
     bus: SqliteBus, clock: ManualClock, cancellations: int
 ) -> None:
-    """However often it is cancelled, nobody else gets its turn before the commit is learned."""
+    """However often it is cancelled, no other has its turn before the commit is learned."""
     delayed = DelayedCommits.around(bus)
     observer, live_state = observer_of(delayed, clock)
     observing = asyncio.create_task(observer.observe([observation_of(clock, 1, "InProgress")]))
@@ -188,7 +188,7 @@ async def test_opening_again_does_not_bring_back_a_run_that_ends_meanwhile(
     assert live_state.active == {}
 
 
-async def test_a_workspace_that_is_watched_again_is_read_anew(
+async def test_a_workspace_that_is_watched_again_is_read_again(
     bus: SqliteBus, clock: ManualClock
 ) -> None:
     """Left and opened again, it has its active runs and its begin of following back."""

@@ -147,7 +147,7 @@ async def test_a_stretch_says_why(lives: Lives, clock: ManualClock) -> None:
 async def test_a_time_without_a_daemon_is_shown_as_unwatched(
     lives: Lives, clock: ManualClock
 ) -> None:
-    """Nobody can say how the workspace answered then, also where it answers as it did before."""
+    """It is unknown how the workspace answered then, also where it answers as it did before."""
     life = await lives.begin()
     await life.see(REACHABLE, seconds=60)
     await clock.advance(HOUR)
@@ -201,7 +201,7 @@ async def test_a_machine_that_slept_watched_nothing(lives: Lives, clock: ManualC
 
 
 async def test_a_clock_that_is_set_forward_hides_nothing(lives: Lives, clock: ManualClock) -> None:
-    """Somebody watched all the time, though the clock shows five hours more."""
+    """It was watched all the time, though the clock shows five hours more."""
     life = await lives.begin()
     await life.see(REACHABLE, seconds=60)
     clock.set_wall(clock.now() + timedelta(hours=5))

@@ -1,4 +1,4 @@
-"""Work of one workspace runs piece by piece, in order, whoever is cancelled."""
+"""Work of one workspace runs piece by piece, in order, whatever is cancelled."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_work_that_has_not_begun_is_not_done() -> None:
 
 
 async def test_work_that_is_begun_needs_no_caller() -> None:
-    """What nobody awaits is done in its turn, and its failure stops nobody else."""
+    """Work without a waiting caller is done in its turn, and its failure stops no other."""
     recorded = Recorded()
     recorded.may_end.set()
 

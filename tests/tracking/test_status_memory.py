@@ -99,7 +99,7 @@ async def test_a_restart_repeats_the_status_with_its_time(
     assert not after.complete  # no rule judges by what was not read in this life
     assert [run.confirmed_at for run in after.active.values()] == [known.known_at]
 
-    # What nobody has confirmed is not stored as if it were new.
+    # What was not confirmed is not stored as if it were new.
     await clock.advance(40)
     await memory.store()
     again, _ = await life(bus, clock)
@@ -124,7 +124,7 @@ async def test_a_clock_that_was_set_back_makes_it_unknown(
 ) -> None:
     """What seems to come from the future would stay fresh for as long as the jump was.
 
-    What was wrong is known all the same: what was hidden is not well because nobody has asked yet.
+    What was wrong is known all the same: what was hidden is not well because no poll has asked yet.
     """
     before = (await confirmed(bus, clock)).workspaces["w"]
     clock.set_wall(clock.now() - timedelta(hours=1))

@@ -50,7 +50,7 @@ class FakeAlerting:
         self.known_runs = {KNOWN_RUN}
         self.known_pipelines = {("acme", PipelineKind.FLOW, "7")}
         self.outputs: OutputTypes = dict.fromkeys(("mqtt", "webhook"), frozenset(EventType))
-        self.why_not: str | None = None  # nobody was notified of an alert that fires
+        self.why_not: str | None = None  # why an alert that fires was not notified
         self.replayed: list[tuple[str, datetime]] = []
 
     def requests(self) -> AlertingRequests:

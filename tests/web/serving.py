@@ -125,4 +125,4 @@ def _requests(requested: list[tuple[Any, ...]]) -> ShardRequests:
 
 
 async def no_cluster() -> None:
-    """A file is shared with nobody."""
+    """A file is not shared."""

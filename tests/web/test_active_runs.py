@@ -1,4 +1,4 @@
-"""Active runs on the page: after any changes they are what somebody who counts again would find."""
+"""Active runs on the page: after any changes they are what counting them again would find."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def active_run(
 
 
 def roots_among(active: dict[RunKey, ActiveRun]) -> list[ActiveRun]:
-    """Return the runs of which no parent is active, oldest first."""
+    """Return the runs without an active parent, oldest first."""
     roots = [
         run
         for key, run in active.items()
@@ -87,7 +87,7 @@ def test_what_runs_is_what_one_would_count(changes: list[tuple[object, ...] | Ru
     """Runs come, are confirmed, change parents and end in any order.
 
     An overview has those that are part of no other, oldest first, the number of each pipeline, and
-    of how many nobody knows whether they still run.
+    how many of them may or may not still run.
     """
     active: dict[RunKey, ActiveRun] = {}
     for change in changes:

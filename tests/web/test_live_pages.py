@@ -12,7 +12,7 @@ from tests.web.site import Site
 
 @contextlib.asynccontextmanager
 async def open_pages(site: Site, count: int) -> AsyncIterator[LivePages]:
-    """Keep so many pages open, each of which has got its first message."""
+    """Keep so many pages open, each with its first message."""
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(count):
             answer = await stack.enter_async_context(site.session.get(f"{site.url}/live"))

@@ -1,4 +1,4 @@
-"""The log is followed for those who look, and for nobody else."""
+"""The log is followed only while clients ask for it."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_following_ends_a_minute_after_the_last_request(site: Site) -> Non
 
 
 async def test_following_begins_again_after_an_outage_of_the_store(site: Site) -> None:
-    """It ends no task, and goes on by itself while somebody looks."""
+    """It ends no task, and goes on by itself while a client asks."""
     async with following(site) as made:
         made.log.is_away = True
         await made.follower.request()

@@ -102,7 +102,7 @@ async def test_events_of_one_instant_are_all_shown_once(cluster: Cluster) -> Non
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_what_becomes_visible_late_is_not_left_out(cluster: Cluster, seed: int) -> None:
-    """Whoever follows the cursor sees every event at least once, in whatever order they come."""
+    """A client that follows the cursor sees every event at least once, in any order."""
     chance = random.Random(seed)  # noqa: S311 - a test
     stored: set[str] = set()
     seen: set[str] = set()

@@ -93,7 +93,7 @@ async def test_a_silence_goes_to_every_shard_and_is_shown_once(
 async def test_an_acknowledgement_goes_to_the_shard_of_its_alert(
     shards: list[ServedShard], directory: ShardDirectory
 ) -> None:
-    """The alert of another shard stays as it is; nobody acknowledges what no shard knows."""
+    """The alert of another shard stays as it is; what no shard knows cannot be acknowledged."""
     alerting = merged_alerting(directory)
     for shard, fingerprint in zip(shards, ("1111", "2222"), strict=True):
         shard.alerting.show(shard.alerting.alert(fingerprint, workspace=shard.name))

@@ -130,7 +130,7 @@ async def test_a_workspace_that_was_never_read_may_hide_anything(site: Site) -> 
     assert (await status(site))["level"] == "ok"  # an edition without plans hides none
 
 
-async def test_a_run_that_nobody_has_seen_for_long_is_not_running(site: Site) -> None:
+async def test_a_run_that_was_not_observed_for_long_is_not_running(site: Site) -> None:
     """Past the limit it is counted apart, and nothing is well."""
     stand(site, OK, OK)
     await site.observe(site.run("5"))
@@ -157,7 +157,7 @@ async def test_a_monitor_that_is_not_ready_says_so(site: Site) -> None:
 
 
 async def test_readiness_is_checked_at_most_every_few_seconds() -> None:
-    """However many ask; and a check that hangs holds up nobody for its whole time limit."""
+    """However many ask; and a check that hangs delays no caller for its whole time limit."""
     clock, begun, answers = ManualClock(), 0, asyncio.Event()
 
     async def check() -> list[CheckLine]:

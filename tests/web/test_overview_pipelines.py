@@ -332,7 +332,7 @@ async def test_links_keep_what_was_chosen(full: Site) -> None:
 
 
 async def test_an_outage_of_the_past_is_a_gap(site: Site) -> None:
-    """What nobody could see between two runs is shown between them, with its reason."""
+    """A gap without observations between two runs is shown between them, with its reason."""
     see(site)
     now = site.clock.now()
     old = now - timedelta(minutes=30)

@@ -76,7 +76,7 @@ async def test_a_missed_start_and_other_alerts_are_counted_by_themselves(site: S
     )
 
 
-async def test_what_nobody_can_see_is_not_healthy(site: Site) -> None:
+async def test_what_cannot_be_seen_is_not_healthy(site: Site) -> None:
     """Of an unreachable workspace the failures stand, and everything else is unknown."""
     stand(site, OK, OK, BAD)
     site.live_state.update_workspace("acme", reachability=Reachability.UNREACHABLE)

@@ -1,4 +1,4 @@
-"""The overview: computed while somebody looks, at most every two seconds, once for all viewers."""
+"""The overview: computed while it has viewers, at most every two seconds, once for all viewers."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_all_who_look_within_two_seconds_share_one(monkeypatch: pytest.Mon
     assert len(world.threads) == 2
 
 
-async def test_nothing_is_computed_while_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_is_computed_without_viewers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Changes alone cost nothing."""
     world = World(monkeypatch)
     recent = world.recent()
@@ -140,7 +140,7 @@ async def test_many_pipelines_are_computed_beside_the_event_loop(
     assert [thread is main for thread in (*few.threads, *many.threads)] == [True, False]
 
 
-async def test_a_viewer_who_goes_away_takes_it_from_nobody(
+async def test_a_viewer_who_goes_away_takes_it_from_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It goes on for the others, and is not begun again."""
@@ -170,7 +170,7 @@ async def test_one_that_takes_long_is_waited_for(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_one_that_fails_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever looks meanwhile gets the error; two seconds later nothing of it is left."""
+    """Viewers meanwhile get the error; two seconds later nothing of it is left."""
     world = World(monkeypatch)
     recent = world.recent()
     world.is_broken = True
@@ -184,7 +184,7 @@ async def test_one_that_fails_is_computed_again(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_a_viewer_keeps_what_he_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rows of a former overview end few at a time, but not while somebody still reads them."""
+    """The rows of a former overview end few at a time, but not while a reader still has them."""
     world = World(monkeypatch, pipelines=MANY)
     recent = world.recent()
     former = await recent.get()
@@ -196,7 +196,7 @@ async def test_a_viewer_keeps_what_he_has(monkeypatch: pytest.MonkeyPatch) -> No
 async def test_pages_learn_of_a_change_when_they_get_the_state_behind_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where somebody has just looked, it is reported once what was computed for him is over."""
+    """After a recent view, it is reported once what was computed for it is over."""
     world = World(monkeypatch)
     recent = world.recent()
     pages = LivePages(clock=world.clock, kept_seconds=recent.kept_seconds)

@@ -11,7 +11,7 @@ from tests.web.site import Site
 
 
 async def test_job_groups_stand_for_flow_runs_that_are_not_stored(site: Site) -> None:
-    """A flow of which one flow run is known keeps the week before it: a cell a former run."""
+    """A flow with one known flow run keeps the week before it: a cell a former run."""
     hour = timedelta(hours=1)
     begin = site.clock.now() - 10 * hour
 

@@ -212,7 +212,7 @@ async def test_a_silence_of_the_configuration_ends_there(site: Site) -> None:
 
 
 async def test_a_foreign_page_cannot_silence(site: Site) -> None:
-    """A body that a browser would post for somebody else is refused."""
+    """A body that a browser would post for another site is refused."""
     sent = await site.post("/api/v1/silences", data="{}", headers={"Content-Type": "text/plain"})
     assert problem(sent)[0] == 415
 
@@ -233,7 +233,7 @@ async def test_runs_alerts_and_pipelines_are_explained(site: Site) -> None:
 
 
 async def test_an_output_is_sent_the_past_again(site: Site) -> None:
-    """The output and the instant reach whoever replays, and the count comes back."""
+    """The output and the instant reach the replaying output, and the count comes back."""
     body = {"output": "mqtt", "since": "2026-11-21T11:00:00+01:00"}
     assert (await site.post("/api/v1/replay", json=body)).document["sent"] == 3
     assert site.alerting.replayed == [("mqtt", site.clock.now())]

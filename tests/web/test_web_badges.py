@@ -46,7 +46,7 @@ async def test_a_pipeline_has_its_state(site: Site, status: Status, state: str) 
 
 
 async def test_a_workspace_counts_what_is_bad(site: Site) -> None:
-    """Healthy is said only of all; what nobody can see is not healthy."""
+    """Healthy is said only of all; what cannot be seen is not healthy."""
     assert words(await site.get_anew("/badge/acme.svg")) == "acme: not wholly seen"
     see(site)
     assert words(await site.get_anew("/badge/acme.svg")) == "acme: no pipelines"

@@ -24,7 +24,7 @@ FIRST = "0001-01-01T00:00:00"
 
 
 def encoded(value: Any) -> str:
-    """Return what somebody else could take for a cursor of ours."""
+    """Return what a client could take for a cursor of ours."""
     return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
 

@@ -70,7 +70,7 @@ async def test_events_are_filtered(site: Site, query: str, found: list[str]) -> 
 
 
 async def test_an_unknown_word_is_named(site: Site) -> None:
-    """A workspace that nobody follows, and of which there is no event either."""
+    """A workspace that no daemon follows, and that has no events either."""
     await fill(site)
     for query, detail in (
         ("workspace=acm", "workspace: 'acm' is not known; did you mean acme?"),

@@ -15,7 +15,7 @@ EVIL = '<script>alert("1")</script>'
 
 
 async def test_an_alert_whose_list_fails_cannot_be_judged(site: Site) -> None:
-    """However the list of its runs fails: nobody can see the success that would end it."""
+    """However the list of its runs fails: the success that would end it cannot be seen."""
     site.alerting.show(site.alerting.alert())
     for outcome, why in (
         ("unauthorized", "changes cannot be read (unauthorized)"),
@@ -50,7 +50,7 @@ async def test_an_alert_whose_list_fails_cannot_be_judged(site: Site) -> None:
 async def test_what_cannot_be_explained_is_a_page_too(
     site: Site, question: str, status: int, text: str
 ) -> None:
-    """Whoever follows an old link reads in the browser why there is nothing, and gets home."""
+    """An old link shows in the browser why there is nothing, and leads home."""
     site.alerting.show(site.alerting.alert())
     answer = await site.get(f"/explain?{question}")
     assert (answer.status, answer.headers["Content-Type"]) == (status, "text/html; charset=utf-8")

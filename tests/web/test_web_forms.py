@@ -92,7 +92,7 @@ async def test_without_its_token_a_form_changes_nothing(
 
 
 async def test_a_token_is_good_for_its_own_browser_only(site: Site, browser: Browser) -> None:
-    """Whoever opens the form elsewhere cannot lend its token to a page of another site."""
+    """A form that is opened elsewhere cannot lend its token to a page of another site."""
     other = Browser(site)
     try:
         foreign = await other.token(PATH)
@@ -132,7 +132,7 @@ async def test_a_page_of_another_origin_sends_no_form(site: Site, browser: Brows
     assert site.alerting.snapshot.silences == ()
 
 
-async def test_a_form_and_its_cookie_are_for_nobody_else(browser: Browser) -> None:
+async def test_a_form_and_its_cookie_are_for_one_user(browser: Browser) -> None:
     """Not kept by a cache, not read by scripts, not sent by other sites; a token each."""
     shown = await browser.get(PATH)
     cookie = shown.headers["Set-Cookie"]
@@ -145,7 +145,7 @@ async def test_a_form_and_its_cookie_are_for_nobody_else(browser: Browser) -> No
 
 
 async def test_the_log_has_the_form_and_not_its_token(site: Site, browser: Browser) -> None:
-    """Whoever reads the log sees who silenced what, and cannot send the form again."""
+    """A reader of the log sees who silenced what, and cannot send the form again."""
     fields = await filled(browser)
     with capture_logs() as lines:
         await browser.send(PATH, fields)
@@ -168,7 +168,7 @@ async def test_the_log_has_the_form_and_not_its_token(site: Site, browser: Brows
         ({"comment": "x" * 1_001}, "comment", "is longer than 1,000 characters"),
         ({"lasts": "until"}, "ends_at", "'' is no time: write it in UTC as 2026-11-21 18:00"),
         ({"lasts": "until", "ends_at": "2026-11-20T10:00"}, "ends_at", "is over; give a time to"),
-        ({"lasts": "for ever", "ends_at": "soon"}, "ends_at", "'soon' is no time"),
+        ({"lasts": "always", "ends_at": "soon"}, "ends_at", "'soon' is no time"),
     ],
 )
 async def test_what_is_typed_wrongly_is_shown_beside_its_field(
@@ -280,8 +280,8 @@ async def test_an_alert_that_began_anew_is_not_acknowledged(site: Site, browser:
     assert (await browser.get("/alerts/unknown/acknowledge")).status == 404
 
 
-async def test_nobody_acknowledges_without_a_name(site: Site, browser: Browser) -> None:
-    """A name is needed, a comment is not; what was typed stays."""
+async def test_an_acknowledgement_needs_a_name(site: Site, browser: Browser) -> None:
+    """A comment is not needed; what was typed stays."""
     path = "/alerts/9f86d081884c7d65/acknowledge"
     fields = {"comment": "on it", "starts_at": await browser.start_shown(path)}
     sent = await browser.send(path, {**fields, "author": "", "token": await browser.token(path)})

@@ -64,7 +64,7 @@ async def test_metrics_come_in_the_scrapers_format(site: Site) -> None:
         "Bearer",
         f"Token {TOKEN}",
         basic(f"{USERNAME}:another"),
-        basic(f"somebody:{PASSWORD}"),
+        basic(f"other:{PASSWORD}"),
         basic(PASSWORD),
         "Basic not base64!",
         "Basic " + base64.b64encode(b"\xff\xfe:x").decode(),

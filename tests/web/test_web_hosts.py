@@ -1,4 +1,4 @@
-"""What a web page of somebody else can do with the server through a browser: nothing."""
+"""What a foreign web page can do with the server through a browser: nothing."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ WRITES = [
 
 @pytest.mark.parametrize("path", ["/", "/live", "/api/v1/runs", "/none"])
 async def test_a_foreign_host_is_misdirected(site: Site, path: str) -> None:
-    """A name that somebody else's DNS leads here, as in DNS rebinding, is answered 421."""
+    """A name that foreign DNS leads here, as in DNS rebinding, is answered 421."""
     answers = {host: await site.get(path, headers={"Host": host}) for host in FOREIGN_HOSTS}
 
     assert {host for host, answer in answers.items() if answer.status != 421} == set()

@@ -145,7 +145,7 @@ async def test_head_has_the_headers_alone(client: aiohttp.ClientSession) -> None
 
 
 async def test_a_problem_has_no_tag(client: aiohttp.ClientSession) -> None:
-    """What is wrong now may be right later, so nobody keeps it."""
+    """What is wrong now may be right later, so it is not cached."""
     response, body = await ask(client, "/rows/acme?row=3", If_None_Match="*")
     assert response.status == 400
     assert b"did you mean rows?" in body

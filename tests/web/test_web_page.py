@@ -99,7 +99,7 @@ async def test_a_position_that_is_none_is_refused(site: Site, position: str) -> 
     assert answer.document["detail"].startswith(f"Last-Event-ID: {position!r} is not a number")
 
 
-async def test_the_server_stops_although_somebody_listens(site: Site) -> None:
+async def test_the_server_stops_although_a_client_listens(site: Site) -> None:
     """Streams are ended by the stop, which does not wait for their readers."""
     async with stream(site) as live:
         async with asyncio.timeout(3):

@@ -28,7 +28,7 @@ PATH = "/pipelines/acme/flow/7"
 
 
 async def observe_hours(site: Site, *results: Status, seconds: float = 60) -> None:
-    """Store a job group an hour, the oldest first, each of which waits 10 s for its start."""
+    """Store a job group an hour, the oldest first; each waits 10 s for its start."""
     begin = site.clock.now() - timedelta(hours=len(results))
     for number, result in enumerate(results):
         created_at = begin + timedelta(hours=number)
@@ -139,7 +139,7 @@ async def test_a_chart_moves_on_by_steps(site: Site) -> None:
 
 
 async def test_many_runs_share_bars(site: Site) -> None:
-    """Hundreds of runs are drawn as some bars, of which each says how many it stands for."""
+    """Hundreds of runs are drawn as some bars, and each says how many it stands for."""
     begin = site.clock.now()
     times = [begin - timedelta(minutes=number) for number in range(600)]
     runs = [

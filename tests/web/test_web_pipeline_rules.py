@@ -24,7 +24,7 @@ PATH = "/pipelines/acme/flow/7"
 
 
 def follow(site: Site) -> None:
-    """Let an hourly schedule start the flow, all runs of which are known until now."""
+    """Let an hourly schedule start the flow, with all its runs known until now."""
     now = site.clock.now()
     long_ago = now - timedelta(days=90)
     hourly = ScheduleKnown(

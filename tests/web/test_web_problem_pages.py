@@ -61,7 +61,7 @@ async def test_an_unknown_address_is_a_page_with_a_way_back(site: Site, path: st
 
 @pytest.mark.parametrize("path", ["/api/v1/nothing", "/api/v1/runs?limit=x", "/schemas/none.json"])
 async def test_the_api_answers_browsers_in_json_too(site: Site, path: str) -> None:
-    """Whoever follows a link to the API reads what a script reads."""
+    """A user who follows a link to the API reads what a script reads."""
     answer = await site.get(path, headers=BROWSER)
     assert answer.headers["Content-Type"] == "application/problem+json"
 

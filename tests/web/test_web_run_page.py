@@ -130,7 +130,7 @@ async def test_an_end_without_a_time_is_between_two_reads(site: Site) -> None:
     assert "It had ended before the monitor followed this workspace" in page
 
 
-async def test_a_run_says_why_nobody_was_notified(site: Site) -> None:
+async def test_a_run_says_why_no_notification_was_sent(site: Site) -> None:
     """The answer stands on the page of the run, with the steps that lead to it."""
     await site.observe(site.run(KNOWN_RUN.id))
     page = (await site.get("/runs/acme/job_group/17")).text

@@ -1,4 +1,4 @@
-"""The calendar of schedules: what was expected, what came, what nobody can know."""
+"""The calendar of schedules: what was expected, what came, what is unknown."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_a_week_shows_what_came_what_did_not_and_what_is_coming(site: Site
     assert "The API lists only the schedules of the token's owner." in page.replace("&#39;", "'")
 
 
-async def test_what_nobody_can_have_observed_is_unknown(site: Site) -> None:
+async def test_what_could_not_be_observed_is_unknown(site: Site) -> None:
     """Before a schedule was changed, and since the workspace does not answer, nothing is missed."""
     follow(
         site,

@@ -56,7 +56,7 @@ async def test_an_outage_is_two_lines_of_log() -> None:
 
 
 async def test_another_outage_begins_with_a_line_of_its_own() -> None:
-    """Also where nobody has asked again for what was refused in the one before."""
+    """Also where no client has asked again for what was refused in the one before."""
     clock = ManualClock()
     outage, away = StoreOutage(clock), BusUnavailableError("the database does not answer")
     with structlog.testing.capture_logs() as lines:

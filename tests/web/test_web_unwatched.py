@@ -1,4 +1,4 @@
-"""What nobody sees of runs that are followed: page and JSON name it beside what is not watched."""
+"""Hidden parts of runs that are followed: page and JSON name them beside what is not watched."""
 
 from __future__ import annotations
 

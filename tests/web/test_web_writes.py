@@ -106,7 +106,7 @@ async def test_writes_of_a_source_are_limited(site: Site) -> None:
     "settings", [ServerSettings(listen="127.0.0.1:0", writes_per_minute=1)], ids=["few"]
 )
 async def test_another_source_still_writes(site: Site) -> None:
-    """The writes of one source lock nobody else out."""
+    """The writes of one source lock no other out."""
     first = [(await site.post("/api/v1/silences", json=SILENCE)).status for _ in range(2)]
     async with site.from_address("127.0.0.2") as session:
         url = f"{site.url}/api/v1/silences"

@@ -77,10 +77,10 @@ def most_behind(turns: Iterable[Priority], priority: Priority) -> float:
 
 
 @given(always=classes, now_and_then=st.lists(classes, max_size=40))
-def test_whoever_waits_gets_its_share(
+def test_a_class_that_waits_gets_its_share(
     always: set[Priority], now_and_then: list[set[Priority]]
 ) -> None:
-    """Whoever else waits, and when, a class that waits has its share of any stretch of turns.
+    """Whatever else waits, and when, a class that waits has its share of any stretch of turns.
 
     The first that waits keeps half of them.
     """
@@ -113,7 +113,7 @@ async def test_all_classes_together_keep_the_rate() -> None:
 
 
 @pytest.mark.parametrize("requests_per_minute", [10, 120])
-async def test_whoever_gives_up_and_comes_again_keeps_what_it_is_owed(
+async def test_a_class_that_gives_up_and_comes_again_keeps_what_it_is_owed(
     requests_per_minute: float,
 ) -> None:
     """Callers of the last class that wait shorter than its turn takes still get its share."""
@@ -129,7 +129,7 @@ async def test_whoever_gives_up_and_comes_again_keeps_what_it_is_owed(
     assert turns[Priority.INVENTORY] >= 600 * SHARE - LATE_TURNS
 
 
-async def test_a_class_that_takes_every_turn_without_waiting_starves_nobody() -> None:
+async def test_a_class_that_takes_every_turn_without_waiting_starves_no_other() -> None:
     """Where ends take each turn when it is there, the bucket never fills up to the reserve."""
     spenders = Spenders(120)
     spenders.add(Priority.ENDS, rest_seconds=0.5)

@@ -67,7 +67,7 @@ async def test_a_page_is_not_requested_again_at_once(name: str) -> None:
     assert len(workspace.requests) == 1
 
 
-async def test_a_refused_token_is_one_whoever_refuses_it() -> None:
+async def test_a_token_that_a_proxy_refuses_is_a_refused_token() -> None:
     """A 401 with a page still renews a token, as the gateway may be what refuses it."""
     async with serving(page(401)) as workspace, client_of(workspace.url) as client:
         with pytest.raises(UnauthorizedError):

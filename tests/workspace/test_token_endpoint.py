@@ -77,7 +77,7 @@ async def test_the_request_is_a_form() -> None:
     ],
 )
 async def test_an_odd_life_is_no_life(expires_in: object, life: float | None) -> None:
-    """A token whose life nobody can read is used until it is refused."""
+    """A token with an unreadable lifetime is used until it is refused."""
     result = await refreshed({**GOOD, "expires_in": expires_in})
     assert isinstance(result, Refreshed)
     assert result.life_seconds == life

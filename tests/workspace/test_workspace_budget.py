@@ -94,10 +94,10 @@ async def test_the_long_run_rate_is_the_stated_one() -> None:
 
 
 async def test_turns_go_by_priority_then_first_come() -> None:
-    """Whoever matters more goes first, whenever it came; equals go in order of arrival."""
+    """What matters more goes first, whenever it came; equals go in order of arrival."""
     fixture = Fixture()
     await fixture.drain()
-    # Few enough turns that nobody is owed one by its share.
+    # Few enough turns that no class is owed one by its share.
     for number, priority in enumerate([*reversed(Priority), Priority.CHANGES]):
         fixture.spend(f"{priority.name}{number}", priority)
     await fixture.clock.advance(0.5)
@@ -137,7 +137,7 @@ async def test_the_lowest_class_is_served_when_nothing_else_is_there() -> None:
 
 @pytest.mark.parametrize("rate", [0.5, 1, 3])
 async def test_a_tiny_budget_serves_every_class(rate: float) -> None:
-    """With room for a single request the reserve locks nobody out."""
+    """With room for a single request the reserve locks no class out."""
     fixture = Fixture(requests_per_minute=rate)
     for priority in Priority:
         fixture.spend(priority.name, priority)

@@ -132,7 +132,7 @@ async def test_a_failure_leaves_what_was_there(
 
 
 async def test_a_cancelled_download_leaves_nothing(tmp_path: Path) -> None:
-    """Whoever interrupts it finds no part of the file."""
+    """An interruption leaves no part of the file."""
     begun = asyncio.Event()
 
     async def stuck(request: web.Request) -> web.StreamResponse:

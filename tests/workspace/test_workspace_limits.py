@@ -63,7 +63,7 @@ async def test_a_slow_answer_is_requested_again() -> None:
 
 
 async def test_a_closed_port_is_unreachable() -> None:
-    """Nobody listening is an error that may pass; even a creation is tried again there."""
+    """A port without a listener is an error that may pass; even a creation is tried again there."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{one.getsockname()[1]}"

@@ -213,7 +213,7 @@ async def test_a_count_that_is_refused_is_given_up() -> None:
 
 
 async def test_the_first_page_is_counted_and_the_count_holds_for_all() -> None:
-    """A cap that nobody would guess ends no list early; later pages are not counted again."""
+    """An unusual cap ends no list early; later pages are not counted again."""
     rows = [{"id": number, "name": f"flow {number}"} for number in range(1, 98)]
 
     async def handle(request: web.Request) -> web.StreamResponse:
@@ -264,7 +264,7 @@ async def test_a_count_of_the_page_alone_ends_no_reading_early(cap: int) -> None
 
 
 @pytest.mark.parametrize("cap", [11, 37, 89])
-async def test_a_cap_that_nobody_would_guess_is_found_without_a_count(cap: int) -> None:
+async def test_an_unusual_cap_is_found_without_a_count(cap: int) -> None:
     """Lists are whole from the first one on, also one that ends with a whole page."""
     capped = CappedWorkspace(90, cap=cap)
     async with serving(capped.handle) as workspace, client_of(workspace.url) as client:

@@ -135,7 +135,7 @@ async def test_a_plan_run_leads_back_to_its_plan() -> None:
 
 
 @pytest.mark.parametrize("cap", [3, 7, 37])
-async def test_lists_are_whole_under_a_cap_that_nobody_would_guess(cap: int) -> None:
+async def test_lists_are_whole_under_an_unusual_cap(cap: int) -> None:
     """A workspace that shows fewer rows than the limit asks for loses no run of a busy day."""
     async with meeting() as (sandbox, client, _):
         recipe = next(iter(sandbox.world.recipes.live()))

@@ -76,7 +76,7 @@ async def test_silence_is_reported_after_the_first_try() -> None:
 
 
 async def test_a_request_that_fails_soon_is_no_silence() -> None:
-    """As in a restart of the workspace, of which only the retries can tell whether it is over."""
+    """As in a restart of the workspace: only the retries can show whether it is over."""
     clock = SkippingClock()
 
     assert await heard(unanswered(clock, 5), clock=clock) == []

@@ -106,7 +106,7 @@ def test_a_round_of_wrong_answers_sets_no_clock(ahead: timedelta) -> None:
 
 
 def test_wrong_answers_that_contradict_each_other_set_no_clock() -> None:
-    """A proxy that repeats an old ``Date`` for an hour agrees with nobody, not even itself."""
+    """The old ``Date`` that a proxy repeats for an hour agrees with no other, not even itself."""
     time = WorkspaceTime(ManualClock())
     for second in range(0, 3_600, 10):
         time.learn(DATE, began=second, answered=second)

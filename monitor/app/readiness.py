@@ -17,12 +17,11 @@ from monitor.tracking.live_state import LiveStateView
 from monitor.web.health import READINESS_SECONDS, STARTING, ReadChecks
 from monitor.web.shown_shards import ShownShards
 
+Ask = Callable[[str], Awaitable[Sequence[CheckLine]]]  # by the subject of its line
+
 _PROBE_SECONDS = 3.0
 # After the last write that the store refused, and only if it has stored another since.
 _TROUBLE_SECONDS = 60.0
-
-
-Ask = Callable[[str], Awaitable[Sequence[CheckLine]]]  # by the subject of its line
 
 
 async def probe_store(bus: EventBus | ShardStore) -> None:

@@ -50,8 +50,6 @@ FOLLOWING = "following"  # topic of the state entry that holds `followed_since`
 
 _IDLE_LINGER_SECONDS = 1.0
 _NOT_PROCESSED = (ObservationOutcome.UNCONFIRMED, ObservationOutcome.NEEDS_DETAIL)
-
-
 _SINCE: msgspec.json.Decoder[datetime] = msgspec.json.Decoder(Annotated[datetime, Meta(tz=True)])
 
 

@@ -23,6 +23,13 @@ from monitor.tracking.live_state import LiveState
 ClockSkew = Callable[[], float | None]
 ClockDoubt = Callable[[], float]  # seconds by which the clock may be further ahead than its skew
 
+# Stamps further away are of the past, or cannot be true. After so long no stamp is needed either:
+# what is not dated sorts after it by our clock, too.
+_MOST_SECONDS = 3_600.0
+# A run whose end lies this close to the horizon may have been forgotten already.
+_MARGIN = timedelta(hours=1)
+_OWN_STAMPS = frozenset({Source.POLL, Source.RECONCILIATION, Source.DETAIL, Source.TRACK})
+
 
 class _Stamp(NamedTuple):
     """The newest one of a run, less our monotonic time of then, which is ``read_at``."""
@@ -30,14 +37,6 @@ class _Stamp(NamedTuple):
     least: float
     read_at: float
     run: RunKey
-
-
-# Stamps further away are of the past, or cannot be true. After so long no stamp is needed either:
-# what is not dated sorts after it by our clock, too.
-_MOST_SECONDS = 3_600.0
-# A run whose end lies this close to the horizon may have been forgotten already.
-_MARGIN = timedelta(hours=1)
-_OWN_STAMPS = frozenset({Source.POLL, Source.RECONCILIATION, Source.DETAIL, Source.TRACK})
 
 
 class WorkspaceClocks:

@@ -12,7 +12,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from monitor.app.hosted.following import StoredTokenStore
+from monitor.app.hosted.token_store import StoredTokenStore
 from monitor.bus.contract import EventBus
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.errors import BusLostError, BusUnavailableError, ConfigurationError

@@ -11,7 +11,8 @@ from monitor.model.alerts import AlertingSnapshot
 from monitor.model.clock import Clock
 from monitor.model.registries import ShardRegistry
 from monitor.outputs.metrics.consumer import MetricsConsumer
-from monitor.outputs.metrics.daemon_metrics import DaemonMetrics, Exposition
+from monitor.outputs.metrics.daemon_metrics import DaemonMetrics
+from monitor.outputs.metrics.exposition import Exposition
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.outputs.metrics.shard_metrics import ShardMetrics
 from monitor.tracking.live_state import LiveStateView

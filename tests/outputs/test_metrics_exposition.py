@@ -17,7 +17,8 @@ from prometheus_client.core import GaugeMetricFamily
 from monitor.bus.contract import StoreStatus
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.errors import OutputUnavailableError
-from monitor.outputs.metrics.daemon_metrics import LoopLag, negotiate
+from monitor.outputs.metrics.daemon_metrics import LoopLag
+from monitor.outputs.metrics.exposition import negotiate
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.tracking.live_state import LiveState
 from tests.clocks import ManualClock

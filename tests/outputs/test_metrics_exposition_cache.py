@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families as text_fami
 
 from monitor.outputs.metrics import families
 from monitor.outputs.metrics.counter_rows import QUEUE_BOUNDS, RunExemplar
-from monitor.outputs.metrics.daemon_metrics import negotiate
+from monitor.outputs.metrics.exposition import negotiate
 from monitor.outputs.metrics.exposition_cache import ExpositionCache, ExpositionPage, FamilyText
 from monitor.outputs.metrics.families import Family, FamilyShape, FamilyType
 from tests.examples import examples

@@ -36,8 +36,9 @@ from monitor.web.views.daemon.cluster import without_holder, without_holder_word
 
 log = structlog.get_logger()
 
-_LEASES = 3  # a takeover needs less; a shard without a holder for longer finds none
+Stored = defaultdict[tuple[str, str], dict[str, bytes]]  # by workspace and topic
 
+_LEASES = 3  # a takeover needs less; a shard without a holder for longer finds none
 _FRESH_SECONDS = 5.0  # between two reads while they are viewed
 _WAIT_SECONDS, _FIRST_WAIT_SECONDS = 0.5, 3.0  # of a request; what is not read by then is older
 _WHOLE_SECONDS = 60.0  # what changes without an event is read so often
@@ -46,7 +47,6 @@ _WORKSPACES_AT_ONCE = 500
 _OLD_SECONDS = 60.0  # of a mirror that is viewed
 _FORGET_SECONDS = 900.0  # after the last request
 _CHECK_SECONDS = 1.0
-Stored = defaultdict[tuple[str, str], dict[str, bytes]]  # by workspace and topic
 
 
 class ClusterHealth:

@@ -9,8 +9,9 @@ import msgspec
 import structlog
 from prometheus_client import CollectorRegistry
 
+from monitor.app.hosted.token_store import StoredTokenStore
 from monitor.app.hosted.tracked_runs import TrackedRuns
-from monitor.bus.contract import Change, EventBus, StateEntry, decode_entry
+from monitor.bus.contract import EventBus
 from monitor.callbacks.inbox import InboxReader
 from monitor.callbacks.intake import CallbackIntake
 from monitor.callbacks.missed_callbacks import MissedCallbackWatch
@@ -18,7 +19,7 @@ from monitor.callbacks.registrar import Registrar
 from monitor.callbacks.settings import CallbackSettings
 from monitor.config import WorkspaceConfiguration
 from monitor.model.clock import Clock
-from monitor.model.errors import BusError, BusSchemaError, ConfigurationError
+from monitor.model.errors import BusError, ConfigurationError
 from monitor.model.live_state import Authentication, TokenStatus
 from monitor.polling.lists.listed_objects import show_listed_names
 from monitor.polling.poller import WorkspacePoller
@@ -27,51 +28,17 @@ from monitor.tracking.observer import Observer
 from monitor.tracking.status_memory import StatusMemory
 from monitor.workspace.access.access_tokens import AccessTokens, ConfiguredToken
 from monitor.workspace.access.refreshed_tokens import RefreshedTokens
-from monitor.workspace.access.stored_tokens import StoredTokens, TokenMemory, decoder, encoded
+from monitor.workspace.access.stored_tokens import TokenMemory
 from monitor.workspace.access.token_endpoint import TokenEndpoint
 from monitor.workspace.api_metrics import ApiMetrics
 from monitor.workspace.client import WorkspaceClient
 
 log = structlog.get_logger()
 
-TOPIC = "oauth"
-_KEY = "tokens"
-_COMMIT_SECONDS = 10.0
-
 # The share of the request budget that confirming unknown runs named by callbacks may use.
 _CONFIRMATION_SHARE = 0.5
 # Callbacks are gathered for a twentieth of the wait for job records, so it hardly grows.
 _GATHERINGS_IN_A_WAIT = 20
-
-
-class StoredTokenStore:
-    """The `TokenStore` of one workspace. Its entry holds secrets; nothing else may show it."""
-
-    def __init__(self, workspace: str, bus: EventBus) -> None:
-        self._workspace = workspace
-        self._bus = bus
-
-    async def load(self) -> StoredTokens:
-        """Return what was stored last.
-
-        Raises:
-            BusSchemaError: it is damaged. It stays: without it the configured refresh token, which
-                is dead once it has been used, would take the place of a pair that works.
-        """
-        entries = await self._bus.state_entries(self._workspace, TOPIC)
-        if (value := entries.get(_KEY)) is None:
-            return StoredTokens()
-        try:
-            return decode_entry(value, decoder(), what=f"{TOPIC} {_KEY!r}")
-        except BusSchemaError as exc:
-            raise BusSchemaError(
-                f"{exc}; no access token is refreshed and nothing is sent: start the version that"
-                " wrote it, or restore the store"
-            ) from exc
-
-    async def store(self, tokens: StoredTokens) -> None:
-        entry = StateEntry(workspace=self._workspace, topic=TOPIC, key=_KEY, value=encoded(tokens))
-        await self._bus.commit(Change(state_entries=(entry,)), timeout_seconds=_COMMIT_SECONDS)
 
 
 class FollowedWorkspace:

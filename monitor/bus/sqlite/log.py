@@ -22,8 +22,6 @@ _READ = JsonQuery(
     "SELECT position, body FROM event WHERE position > ? ORDER BY position LIMIT ?",
     item="'[' || position || ',' || body || ']'",
 )
-
-
 _BY_ID = JsonQuery(
     "SELECT position, body FROM event WHERE id IN (SELECT value FROM json_each(?))",
     item="'[' || position || ',' || body || ']'",

@@ -30,15 +30,17 @@ from monitor.web.http.problem_details import ProblemDetails
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
+S = TypeVar("S", bound=Struct)
+K = TypeVar("K", bound=tuple[Any, ...])
+
 BODY = web.RequestKey("body", object)  # the parsed body of a write, for its line in the log
 BODY_SECONDS = web.AppKey("body_seconds", float)  # for a client to send a body
-_ERROR_SHOWN = 200  # characters of an error, which repeats parts of the body
 SHOWN = 40  # characters of what a request names
+LONGEST_PARAMETER = 500  # characters
+
+_ERROR_SHOWN = 200  # characters of an error, which repeats parts of the body
 _UNKNOWN_WORD = re.compile(r"Invalid enum value .* - at `\$\.(\w+)`")
 _KNOWN_SHOWN = 10  # names that fit into a line
-S = TypeVar("S", bound=Struct)
-LONGEST_PARAMETER = 500  # characters
-K = TypeVar("K", bound=tuple[Any, ...])
 _SORTED_BY = 40  # characters of a name
 
 

@@ -68,7 +68,7 @@ class Daemon:
         self._metrics.configuration_taken(config_hash(configuration))
         self._tasks = DaemonTasks(self._supervisor)
         self._server: Server | None = None
-        self._has_started = False  # the first shards have
+        self._has_started = asyncio.Event()  # the first shards have
         self._listener: CallbackListener | None = None
 
     async def run(
@@ -189,7 +189,7 @@ class Daemon:
             await first_shards
         finally:
             first_shards.cancel()
-        self._has_started = True
+        self._has_started.set()
         self._tasks.start("retention", lambda: self._retention.run(store, self._hosting))
         # Last: a callback that is accepted finds its reader.
         callbacks_port = None if self._listener is None else await self._listener.start()
@@ -212,7 +212,7 @@ class Daemon:
             self._hosting,
             store=store,
             mirrors=self._mirrors,
-            has_started=lambda: self._has_started,
+            has_started=self._has_started.is_set,
             clock=self._clock,
             registry=self._registry,
             metrics=self._metrics,

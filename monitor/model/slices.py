@@ -1,4 +1,4 @@
-"""Work over many items in slices, so that no step of it holds the event loop for long.
+"""Work over many items: in slices, so that no step holds the event loop for long, or at once.
 
 A callback that arrives meanwhile waits for the present slice only; beside a worker thread, only
 for the interpreter.
@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from heapq import merge
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 STEP_SECONDS = 0.002  # the longest that a step may hold the event loop
 # What one item costs is for its caller to know: `STEP_SECONDS` divided by this is what it may cost.
@@ -45,6 +46,24 @@ async def sorted_in_slices(
         sorted(piece, key=key) async for piece in in_slices(pieces_of(items, size=size), size=1)
     ]
     return [item async for item in in_slices(merge(*pieces, key=key), size=size)]
+
+
+async def for_each(
+    items: Sequence[T], work: Callable[[T], Awaitable[R]], *, at_once: int, name: str
+) -> list[R]:
+    """Return the work's results in the order of the items, at most ``at_once`` in progress.
+
+    All work is cancelled with a cancelled call, and by the first that fails.
+    """
+    room = asyncio.Semaphore(at_once)
+
+    async def bounded(item: T) -> R:
+        async with room:
+            return await work(item)
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(bounded(item), name=name) for item in items]
+    return [task.result() for task in tasks]
 
 
 @contextlib.contextmanager

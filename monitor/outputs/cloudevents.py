@@ -22,9 +22,8 @@ from monitor.model.events import (
     RunEvent,
     WorkspaceEvent,
 )
-from monitor.model.public_shapes import AlertShape, RunShape
+from monitor.model.public_shapes import AlertShape, RunShape, filled
 from monitor.model.runs import PipelineKind, RunState, Source, Status
-from monitor.model.shapes import filled
 
 Instant: TypeAlias = Annotated[datetime, Meta(tz=True)]  # so that schemas say that it is one
 # Of an alert, what Alertmanager names has its names; all other names are in snake_case.

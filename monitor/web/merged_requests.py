@@ -22,8 +22,8 @@ from monitor.model.alerts import (
 )
 from monitor.model.errors import ConfigurationError
 from monitor.model.notifying import NotificationStatus, OutputTypes
+from monitor.model.public_shapes import filled
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
-from monitor.model.shapes import filled
 from monitor.model.suggestions import did_you_mean
 from monitor.model.words import listed
 from monitor.outputs.replaying import Replayed
@@ -70,13 +70,11 @@ def merged_requests(shards: ShardDirectory) -> Requests:
 
 
 def merged_alerting(shards: ShardDirectory) -> AlertingRequests:
-    """Return the requests of alerting and outputs over all shards."""
+    """Return the requests of alerting and outputs over several shards."""
     return filled(AlertingRequests, _MergedAlerting(shards))
 
 
 class _MergedAlerting:
-    """With one shard, that shard's own answers."""
-
     def __init__(self, shards: ShardDirectory) -> None:
         self._shards = shards
         self._made_of: list[AlertingSnapshot] = []
@@ -85,8 +83,6 @@ class _MergedAlerting:
     def snapshot(self) -> AlertingSnapshot:
         """Return the same snapshot until one of a shard changes."""
         snapshots = [shard.alerting.snapshot() for shard in self._shards.all()]
-        if len(snapshots) == 1:
-            return snapshots[0]
         if len(snapshots) != len(self._made_of) or any(
             new is not known for new, known in zip(snapshots, self._made_of, strict=True)
         ):
@@ -119,8 +115,6 @@ class _MergedAlerting:
         shards = self._shards.all()
         if query.workspace is not None:
             shards = [shard for shard in shards if shard.live.workspace(query.workspace)] or shards
-        if len(shards) == 1:
-            return await shards[0].alerting.past(query)
         found = [alert for shard in shards for alert in await shard.alerting.past(query)]
         return sorted(found, key=place_of, reverse=True)[: query.limit]
 
@@ -156,13 +150,13 @@ class _MergedAlerting:
         return None
 
     async def explain_run(self, key: RunKey) -> Explanation | None:
-        shard = self._of_workspace(key.workspace)
+        shard = self._shards.of(key.workspace)
         return None if shard is None else await shard.alerting.explain_run(key)
 
     async def explain_pipeline(
         self, workspace: str, kind: PipelineKind, key: str
     ) -> Explanation | None:
-        shard = self._of_workspace(workspace)
+        shard = self._shards.of(workspace)
         if shard is None:
             return None
         return await shard.alerting.explain_pipeline(workspace, kind, key)
@@ -176,15 +170,12 @@ class _MergedAlerting:
 
     async def notifications(self, alerts: Sequence[Alert]) -> Sequence[NotificationStatus]:
         """Ask the shard of each alert; of one about the daemon the first that knows it."""
-        shards = self._shards.all()
-        if len(shards) == 1:
-            return await shards[0].alerting.notifications(alerts)
         of_shards: dict[str, list[Alert]] = {}
         for alert in alerts:
             shard = self._shards.of(alert.workspace) or self._knowing(alert)
             of_shards.setdefault("" if shard is None else shard.name, []).append(alert)
         found: dict[tuple[str, datetime], NotificationStatus] = {}
-        for shard in shards:
+        for shard in self._shards.all():
             own = of_shards.get(shard.name, [])
             answers = await shard.alerting.notifications(own) if own else ()
             for alert, answer in zip(own, answers, strict=True):
@@ -214,11 +205,6 @@ class _MergedAlerting:
             refused=sum(each.refused for each in replayed),
             reason="; ".join(reasons) or None,
         )
-
-    def _of_workspace(self, workspace: str) -> ShownShard | None:
-        """Return the shard of a workspace; of a former one, the only shard may know still."""
-        shards = self._shards.all()
-        return shards[0] if len(shards) == 1 else self._shards.of(workspace)
 
     async def _of_each(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
+from operator import attrgetter
 
 import msgspec
 from aiohttp import web
@@ -29,7 +30,7 @@ from monitor.web.merged_requests import merged_alerting, merged_requests
 from monitor.web.page.live import LivePages
 from monitor.web.page.shell import PageShell, problems_as_pages
 from monitor.web.settings import ServerSettings
-from monitor.web.shown_shards import ShardDirectory, ShownShards, live_state_of
+from monitor.web.shown_shards import ShardDirectory, ShownShards, live_state_of, own_or_merged
 from monitor.web.views.all_views import AllViews
 from monitor.web.views.log_follower import LogFollower
 from monitor.web.views.view import ViewSources
@@ -73,7 +74,6 @@ class Server:
         self._store_id = store_id
         self._refresh = refresh
         directory = ShardDirectory(shards)
-        alerting = merged_alerting(directory)
         sources = ViewSources(
             shards=directory,
             runs=runs,
@@ -82,7 +82,9 @@ class Server:
             clock=clock,
             settings=settings,
             checks=checks,
-            alerting=alerting,
+            alerting_requests=own_or_merged(
+                directory, attrgetter("alerting"), merged_alerting(directory)
+            ),
             daemon=daemon,
             cluster=cluster,
             cluster_problems=cluster_problems,

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
-from typing import Protocol
+from operator import attrgetter
+from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -27,6 +28,8 @@ from monitor.model.live_state import (
 from monitor.model.runs import Pipeline, RunKey, RunKind
 from monitor.tracking.live_state import LiveState, LiveStateView
 from monitor.web.requests import AlertingRequests, ShardRequests
+
+T = TypeVar("T")
 
 _OF_NO_SHARD = LiveState(()).view  # answers for workspaces of no shard
 
@@ -149,15 +152,21 @@ class ShardDirectory:
         return None
 
 
+def own_or_merged(
+    shards: ShardDirectory, own: Callable[[ShownShard], T], merged: T
+) -> Callable[[], T]:
+    """Return what returns the only shard's own part, and the merged one while there are more."""
+
+    def of_now() -> T:
+        shown = shards.all()
+        return own(shown[0]) if len(shown) == 1 else merged
+
+    return of_now
+
+
 def live_state_of(shards: ShardDirectory) -> Callable[[], ShownLiveState]:
     """Return what returns the live state of now: a shard's own where there is one shard."""
-    merged = MergedLiveState(shards)
-
-    def live_state() -> ShownLiveState:
-        shown = shards.all()
-        return shown[0].live if len(shown) == 1 else merged
-
-    return live_state
+    return own_or_merged(shards, attrgetter("live"), MergedLiveState(shards))
 
 
 class MergedLiveState:

@@ -5,7 +5,6 @@ All of them go through one `Requester`, which spends the budget, retries and che
 
 from __future__ import annotations
 
-from datetime import datetime
 from random import Random
 from types import TracebackType
 from typing import Self
@@ -53,6 +52,9 @@ class WorkspaceClient:
             may_send=may_send,
             tokens=tokens,
         )
+        self.settings = settings
+        self.name = settings.name
+        self.workspace_now = self.requester.time.now  # None before the first answer
         lists = ListReader(self.requester)
         self.runs = RunReader(self.requester, lists)
         self.pipelines = PipelineReader(self.requester, lists)
@@ -74,15 +76,3 @@ class WorkspaceClient:
     async def close(self) -> None:
         """Drop the connections; requests under way and later ones fail as unreachable."""
         await self.requester.close()
-
-    @property
-    def settings(self) -> WorkspaceSettings:
-        return self.requester.settings
-
-    @property
-    def name(self) -> str:
-        return self.requester.name
-
-    def workspace_now(self) -> datetime | None:
-        """Return the workspace's time, never ahead of it; None before the first answer."""
-        return self.requester.time.now()

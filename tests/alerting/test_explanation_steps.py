@@ -18,8 +18,8 @@ from monitor.alerting.explain.explanation import (
     StepOutcome,
 )
 from monitor.alerting.explain.findings import RuleFinding
+from monitor.alerting.explain.notification_reader import OutputProgress
 from monitor.alerting.explain.steps import (
-    OutputProgress,
     delivery_steps,
     event_step,
     observation_steps,

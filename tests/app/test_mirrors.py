@@ -112,7 +112,6 @@ class Holder:
                 bus=self.bus,
                 view=self.live_state.view,
                 types=lambda: {"mqtt": frozenset(EventType)},
-                needs_output=lambda: True,
                 replay=self.replay,
             ),
             requests=ShardRequests(track=self.track, untrack=self.untrack, webhooks=self.webhooks),

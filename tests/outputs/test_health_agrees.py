@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.bus.contract import Retention
-from monitor.bus.sqlite.sole_log import SoleLog
+from monitor.bus.sqlite.sole_shard import SoleLog
 from monitor.model.ends import RunEnd, newest_success, open_failures, run_end
 from monitor.model.observations import Observation
 from monitor.model.runs import (
@@ -145,7 +145,7 @@ def sources_of(daemon: Daemon) -> ViewSources:
         clock=daemon.clock,
         settings=ServerSettings(),
         checks=tuple,
-        alerting=FakeAlerting(now=daemon.clock.now).requests(),
+        alerting_requests=FakeAlerting(now=daemon.clock.now).requests,
         daemon=lambda: status,
     )
 

@@ -80,8 +80,10 @@ async def test_the_watermark_waits_for_the_last_page(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Pages before the failing one are kept; those after it are requested again."""
-    scenario.client.requester.settings = scenario.client.settings.__class__(
-        name=NAME, url=workspace.url, page_size=4, retries=0, requests_per_minute=60_000
+    scenario.client.settings = scenario.client.requester.settings = (
+        scenario.client.settings.__class__(
+            name=NAME, url=workspace.url, page_size=4, retries=0, requests_per_minute=60_000
+        )
     )
     await scenario.polls.changes.poll()
     for number in range(1, 10):

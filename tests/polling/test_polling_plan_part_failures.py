@@ -188,7 +188,7 @@ async def test_failures_that_no_plan_started_leave_the_budget_to_others(
         put_snapshot(workspace, {}, snapshot_id=900 + number, plan_id=13 + number)
         workspace.put_plan_run(7 + number, plan={"id": 900 + number})
     await scenario.polls.plan_runs.poll()
-    scenario.client.requester.settings = msgspec.structs.replace(
+    scenario.client.settings = scenario.client.requester.settings = msgspec.structs.replace(
         scenario.client.settings, requests_per_minute=_FEW_PER_MINUTE
     )
     before, began_at = workspace.count("plans/9../full"), clock.monotonic()

@@ -196,7 +196,7 @@ async def test_in_pc_the_reason_names_why_nothing_is_followed(
     live: Scenario, workspace: TinyWorkspace
 ) -> None:
     """Flows and the specification are read on; the reason is one clear sentence."""
-    live.client.requester.settings = type(live.client.settings)(
+    live.client.settings = live.client.requester.settings = type(live.client.settings)(
         name=NAME, url=workspace.url, retries=0, requests_per_minute=60_000, edition=Edition.PC
     )
     workspace.tables["flows"][11] = {"id": 11, "name": "Sales"}

@@ -102,7 +102,7 @@ def test_with_no_read_at_all_the_document_decides() -> None:
 
 async def test_a_workspace_shows_its_edition(unbegun: Scenario, workspace: TinyWorkspace) -> None:
     """The reads go over the wire, and what is refused is not among the capabilities."""
-    unbegun.client.requester.settings = type(unbegun.client.settings)(
+    unbegun.client.settings = unbegun.client.requester.settings = type(unbegun.client.settings)(
         name=NAME, url=workspace.url, retries=0, requests_per_minute=60_000
     )
     for path in ("people/current", "plans", "schedules", "planSnapshotRuns", "open-api-spec"):

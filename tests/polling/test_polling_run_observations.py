@@ -172,7 +172,9 @@ async def test_the_page_of_a_cloud_drops_the_api_label(unbegun: Scenario) -> Non
         "https://us1.alteryxcloud.com",
         "http://h:3005",
     ):
-        unbegun.client.requester.settings = type(settings)(name="w", url=url)
+        unbegun.client.settings = unbegun.client.requester.settings = type(settings)(
+            name="w", url=url
+        )
         urls[url] = unbegun.context.page_url
 
     assert list(urls.values()) == [

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from monitor.bus.contract import Retention
 from monitor.bus.shards import SOLE
 from monitor.bus.sqlite import SqliteBus
-from monitor.bus.sqlite.sole_log import SoleLog
+from monitor.bus.sqlite.sole_shard import SoleLog
 from monitor.model.checks import Check, CheckLine, failed, ok
 from monitor.model.errors import NoSuchObjectError
 from monitor.model.runs import RunKind

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from monitor.bus.contract import RecordedIn
 from monitor.bus.contract.stored_log import Positions
-from monitor.bus.sqlite.sole_log import SoleLog
+from monitor.bus.sqlite.sole_shard import SoleLog
 from monitor.model.errors import BusUnavailableError
 from monitor.model.events import Event, RunEvent
 from monitor.web.views.log_follower import LogFollower

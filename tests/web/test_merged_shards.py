@@ -12,7 +12,7 @@ from monitor.model.errors import ConfigurationError
 from monitor.model.live_state import Reachability
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.web.merged_requests import merged_alerting, merged_requests
-from monitor.web.shown_shards import MergedLiveState, ShardDirectory, live_state_of
+from monitor.web.shown_shards import MergedLiveState, ShardDirectory, live_state_of, own_or_merged
 from tests.clocks import ManualClock
 from tests.web.served_shards import ServedShard
 
@@ -69,10 +69,14 @@ async def test_a_single_shard_answers_itself(shards: list[ServedShard]) -> None:
     shown = {"": shard.shown()}
     directory = ShardDirectory(lambda: shown)
     assert live_state_of(directory)() is shard.live_state.view
-    assert merged_alerting(directory).snapshot() is shard.alerting.snapshot
+    own = shard.shown().alerting
+    alerting = own_or_merged(directory, lambda _: own, merged_alerting(directory))
+    assert alerting() is own
     live_state = live_state_of(directory)
     shown[other.name] = other.shown()
     assert [status.workspace for status in live_state().workspaces()] == ["acme", "beta"]
+    assert alerting().snapshot().alerts == ()
+    assert alerting() is not own
     shown.clear()
     assert live_state().workspaces() == ()
 

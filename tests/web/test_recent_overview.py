@@ -72,7 +72,7 @@ class World:
             "live_state": lambda: self.live.view,
             "clock": self.clock,
             "settings": ServerSettings(listen="127.0.0.1:0", stale_after_seconds=600),
-            "alerting": self.alerting.requests(),
+            "alerting_requests": self.alerting.requests,
         }))  # fmt: skip
 
     def _computed(self, known: OverviewSnapshots) -> Overview:

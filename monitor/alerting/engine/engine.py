@@ -114,6 +114,11 @@ class Engine:
         return self._state.position  # of the newest event that was evaluated
 
     @property
+    def settings(self) -> AlertingSettings:
+        """What is in force now, disabled rules too."""
+        return self._rules.settings
+
+    @property
     def compiled(self) -> Compiled:
         return self._rules.compiled
 

@@ -35,8 +35,11 @@ def applied_rules(
 ) -> list[AppliedRule]:
     """Return the rules about runs, pipelines, schedules and outputs, in the order of their file.
 
-    What its owner and its triggers exclude is not known of a pipeline, only of each run.
+    None of a workspace that is not followed. What its owner and its triggers exclude is not known
+    of a pipeline, only of each run.
     """
+    if view.workspace(workspace) is None:
+        return []
     of_runs = [of_run(RunKey(workspace, kind, ""), pipeline) for kind in RUN_KINDS[pipeline.kind]]
     learned = _learned(engine, of_runs)
     subjects = {

@@ -7,17 +7,22 @@ written down: it follows from how far each output has come.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
+from msgspec import Struct
 
 from monitor.alerting.explain.evidence import OPENINGS
-from monitor.alerting.explain.explanation import StepOutcome
-from monitor.alerting.explain.steps import OutputProgress, delivery_step
-from monitor.bus.contract import Recorded, StoredShard
+from monitor.alerting.explain.explanation import (
+    ExplanationStage,
+    ExplanationStep,
+    StepOutcome,
+    instant,
+)
+from monitor.bus.contract import DeadLetter, Recorded, StoredShard
 from monitor.model.alerts import Alert, alert_event_id
-from monitor.model.events import AlertEvent
+from monitor.model.events import AlertEvent, EventType
 from monitor.model.notifying import (
     NOTIFYING,
     NotificationStatus,
@@ -31,6 +36,19 @@ _DEAD_LETTERS = 1_000
 _REMINDERS_READ = 5
 _Identity = tuple[str, datetime]  # fingerprint and start
 _instants = msgspec.json.Decoder(datetime)
+
+
+class OutputProgress(Struct, frozen=True, kw_only=True):
+    """An output, how far it has come, and what it takes.
+
+    ``began_at``: what was recorded before it has not gone there; None: it was there all along.
+    """
+
+    name: str
+    position: int
+    types: Collection[EventType]
+    began_at: datetime | None = None
+    dead_letters: tuple[DeadLetter, ...] = ()
 
 
 class NotificationReader:
@@ -94,6 +112,29 @@ class NotificationReader:
             stored = (await self._bus.consumer_state(name)).get(BEGAN_AT)
             self._began_at[name] = None if stored is None else _instants.decode(stored)
         return self._began_at[name]
+
+
+def delivery_step(recorded: Recorded, output: OutputProgress) -> ExplanationStep:
+    """Return whether an output has taken an event."""
+    event, ahead = recorded.event, recorded.position - output.position - 1
+    letters = {letter.position: letter.reason for letter in output.dead_letters}
+    if event.type not in output.types:
+        outcome, detail = StepOutcome.NOT_FOR_OUTPUT, f"{output.name} does not take {event.type}"
+    elif output.began_at is not None and event.recorded_at < output.began_at:
+        outcome = StepOutcome.NO_OUTPUT
+        detail = f"{output.name} was added after {event.type}, {instant(output.began_at)}"
+    elif recorded.position in letters:
+        outcome = StepOutcome.DEAD_LETTER
+        detail = f"{output.name} refused {event.type} for good: {letters[recorded.position]}"
+    elif ahead >= 0:
+        outcome = StepOutcome.WAITING
+        waits = f"waits in {output.name} after {ahead} other event{'s'[: ahead != 1]}"
+        # Positions are stored within a second, so this is what everybody sees of a new alert.
+        detail = f"{event.type} {waits if ahead else f'is on its way to {output.name}'}"
+    else:
+        outcome, detail = StepOutcome.DELIVERED, f"{event.type} was acknowledged"
+    stage = ExplanationStage.DELIVERY
+    return ExplanationStep(stage, outcome, detail, output=output.name, event_id=event.id)
 
 
 def _notification(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from monitor.alerting.alerts.instance import StepWord
@@ -21,11 +20,12 @@ from monitor.alerting.explain.explanation import (
     instant,
 )
 from monitor.alerting.explain.findings import RuleFinding, is_before_events
+from monitor.alerting.explain.notification_reader import OutputProgress, delivery_step
 from monitor.alerting.rules.rule_settings import RuleSettings
-from monitor.bus.contract import DeadLetter, Recorded
+from monitor.bus.contract import Recorded
 from monitor.model.alert_texts import fact_words, texts_of
 from monitor.model.alerts import Alert, AlertState, Silence
-from monitor.model.events import AlertEvent, EventType, RunEvent
+from monitor.model.events import AlertEvent, RunEvent
 from monitor.model.runs import RunState, Status
 
 _MISMATCHES_SHOWN = 50  # rules
@@ -49,19 +49,6 @@ _ENDS = {Status.FAILED: "failures", Status.CANCELED: "cancels", Status.LOST: "lo
 _MUTED_BY = {"silence": StepOutcome.SILENCED, "inhibited": StepOutcome.INHIBITED}
 
 Suppressors = Mapping[str, Silence | Alert]  # by the ids that ``muted_by`` names
-
-
-class OutputProgress(Struct, frozen=True, kw_only=True):
-    """An output, how far it has come, and what it takes.
-
-    ``began_at``: what was recorded before it has not gone there; None: it was there all along.
-    """
-
-    name: str
-    position: int
-    types: Collection[EventType]
-    began_at: datetime | None = None
-    dead_letters: tuple[DeadLetter, ...] = ()
 
 
 def observation_steps(run: RunState, *, has_events: bool) -> list[ExplanationStep]:
@@ -323,26 +310,3 @@ def _of_fired(found: FoundAlert, outcome: StepOutcome, detail: str) -> tuple[Ste
             f"{len(alert.evidence)} of its {alert.evidence_count} events"
         )
     return StepOutcome.DEDUPLICATED, f"the alert had fired already; {evidence}"
-
-
-def delivery_step(recorded: Recorded, output: OutputProgress) -> ExplanationStep:
-    """Return whether an output has taken an event."""
-    event, ahead = recorded.event, recorded.position - output.position - 1
-    letters = {letter.position: letter.reason for letter in output.dead_letters}
-    if event.type not in output.types:
-        outcome, detail = StepOutcome.NOT_FOR_OUTPUT, f"{output.name} does not take {event.type}"
-    elif output.began_at is not None and event.recorded_at < output.began_at:
-        outcome = StepOutcome.NO_OUTPUT
-        detail = f"{output.name} was added after {event.type}, {instant(output.began_at)}"
-    elif recorded.position in letters:
-        outcome = StepOutcome.DEAD_LETTER
-        detail = f"{output.name} refused {event.type} for good: {letters[recorded.position]}"
-    elif ahead >= 0:
-        outcome = StepOutcome.WAITING
-        waits = f"waits in {output.name} after {ahead} other event{'s'[: ahead != 1]}"
-        # Positions are stored within a second, so this is what everybody sees of a new alert.
-        detail = f"{event.type} {waits if ahead else f'is on its way to {output.name}'}"
-    else:
-        outcome, detail = StepOutcome.DELIVERED, f"{event.type} was acknowledged"
-    stage = ExplanationStage.DELIVERY
-    return ExplanationStep(stage, outcome, detail, output=output.name, event_id=event.id)

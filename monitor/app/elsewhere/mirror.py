@@ -70,7 +70,6 @@ class Mirror:
             bus=stored,
             view=self._live_state.view,
             types=lambda: output_types(configuration.outputs),
-            needs_output=lambda: configuration.alerting.warn_without_output,
             replay=asked.replay,
         )
         self.shown = ShownShard(

@@ -20,6 +20,7 @@ from monitor.bus.contract import EventBus, Start, Step
 from monitor.config import Problem, files_of
 from monitor.config.problems import shown
 from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics
+from monitor.model.checks import CheckLine, failed, ok
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
 from monitor.model.notifying import OutputTypes
@@ -91,6 +92,13 @@ class Outputs:
     def types(self) -> OutputTypes:
         """Return for each output the types of the events that it delivers."""
         return {name: output.types for name, output in self._by_name.items()}
+
+    def check_lines(self) -> list[CheckLine]:
+        """Return for each output whether it does its part, or why not."""
+        return [
+            (ok if output.is_well else failed)(name, output.status)
+            for name, output in self._by_name.items()
+        ]
 
     def tasks(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return the tasks, by the names of the consumers."""

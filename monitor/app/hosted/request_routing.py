@@ -83,13 +83,9 @@ def alerting_requests(
     bus: StoredShard,
     view: LiveStateView,
     types: Callable[[], OutputTypes],
-    needs_output: Callable[[], bool],
     replay: Callable[[str, datetime], Awaitable[Replayed]],
 ) -> AlertingRequests:
-    """Return the requests that alerting and the outputs of a shard answer; ``types`` by output.
-
-    ``needs_output``: that no output takes alerts is worth a warning.
-    """
+    """Return the requests that alerting and the outputs of a shard answer; ``types`` by output."""
     explainer = Explainer(bus=bus, view=view, engine=engine, outputs=types)
 
     def ended(fingerprint: str) -> list[Alert]:
@@ -111,7 +107,7 @@ def alerting_requests(
         )
 
     def unnotified() -> str | None:
-        is_worth_it = needs_output() and engine.snapshot().rules
+        is_worth_it = engine.settings.warn_without_output and engine.snapshot().rules
         return explainer.notifications.why_not_notified() if is_worth_it else None
 
     return AlertingRequests(

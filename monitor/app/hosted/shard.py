@@ -24,7 +24,6 @@ from monitor.bus.shards import ShardInstructions
 from monitor.catalogue.capabilities import Capability
 from monitor.config import Configuration, config_hash
 from monitor.model.alerts import DaemonCondition, Silence, Trouble
-from monitor.model.checks import CheckLine, failed, ok
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.model.registries import ShardRegistry
@@ -159,7 +158,6 @@ class HostedShard:
                 bus=self.bus,
                 view=self.view,
                 types=self.outputs.types,
-                needs_output=lambda: self.configuration.alerting.warn_without_output,
                 replay=self.outputs.replays.replay,
             ),
             requests=ShardRequests(
@@ -167,14 +165,8 @@ class HostedShard:
                 untrack=requests.untrack,
                 webhooks=requests.act_on_webhooks,
             ),
-            outputs=self._output_statuses,
+            outputs=self.outputs.check_lines,
         )
-
-    def _output_statuses(self) -> list[CheckLine]:
-        return [
-            (ok if output.is_well else failed)(name, output.status)
-            for name, output in self.outputs.by_name.items()
-        ]
 
     # --- its life ---
 

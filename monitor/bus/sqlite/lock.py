@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -11,7 +12,11 @@ from sqlite3 import Connection
 
 import structlog
 
+from monitor.bus.sqlite.connection import connect_idle
+from monitor.bus.sqlite.leftover_files import leftovers_beside, start_beside_leftovers
 from monitor.bus.sqlite.location import locate, refuse_hard_links
+from monitor.bus.sqlite.soundness import refuse_surprises
+from monitor.bus.sqlite.upgrade import prepare
 from monitor.model.errors import BusLockedError, BusLostError, BusUnavailableError
 
 log = structlog.get_logger()
@@ -99,6 +104,13 @@ class StoreLock:
             log.warning("store has a second hard link", store=str(self.store))
         self._has_links = present.st_nlink > 1
 
+    def store_bytes(self) -> int:
+        """Return the size of the file and its write-ahead log, which a clean close removes."""
+        sizes = [self.store.stat().st_size]
+        with contextlib.suppress(FileNotFoundError):
+            sizes.append(self.store.with_name(f"{self.store.name}-wal").stat().st_size)
+        return sum(sizes)
+
     def release(self) -> None:
         """Let others have the store, once every other connection to it is closed.
 
@@ -132,6 +144,22 @@ class StoreLock:
         self._descriptors.append(descriptor)
         self._inodes[path] = os.fstat(descriptor)
         return descriptor
+
+
+def take(path: Path, now: datetime) -> StoreLock:
+    """Take the file for this process, creating or upgrading it; raises as `SqliteBus.open` does."""
+    leftovers = leftovers_beside(locate(path))
+    lock = StoreLock(path, now=now)
+    try:
+        if leftovers:
+            start_beside_leftovers(lock.store, leftovers, now=now)
+        prepare(lock.store)
+        lock.keep_open(anchor := connect_idle(lock.store))
+        refuse_surprises(anchor, lock.store)
+    except BaseException:
+        lock.release()
+        raise
+    return lock
 
 
 def holder_of(store: Path) -> str | None:

@@ -15,12 +15,14 @@ from monitor.bus.contract import (
     EventBus,
     Pruned,
     Received,
+    RecordedIn,
     Retention,
     StateEntry,
     StoredCallback,
     StoredRuns,
     decode_entry,
 )
+from monitor.bus.contract.stored_log import Positions
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import (
     SOLE,
@@ -31,7 +33,6 @@ from monitor.bus.shards import (
     ShardsElsewhere,
     StoreTimes,
 )
-from monitor.bus.sqlite.sole_log import SoleLog
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.bus.sqlite.upgrade import newest_schema
 from monitor.bus.trusted_time import JudgedTime
@@ -41,6 +42,29 @@ from monitor.model.clock import Clock
 # No workspace can have the name under which these are stored.
 _RETENTION, _JUDGED = "retention", "judged"
 _decoder = msgspec.json.Decoder(JudgedTime)
+
+
+class SoleLog:
+    """Reads the log of one shard as that of the store."""
+
+    def __init__(self, shard: EventBus) -> None:
+        self._shard = shard
+
+    async def positions(self) -> dict[str, int]:
+        return {self._shard.shard: (await self._shard.status()).newest_position}
+
+    async def positions_since(self, recorded_at: datetime) -> dict[str, int]:
+        return {self._shard.shard: await self._shard.events_since(recorded_at)}
+
+    async def events(self, after: Positions, *, limit: int) -> list[RecordedIn]:
+        name = self._shard.shard
+        recorded = await self._shard.events(after=after.get(name, 0), limit=limit)
+        return [RecordedIn(entry.position, entry.event, entry.epoch, name) for entry in recorded]
+
+    async def wait(self, after: Positions, *, timeout_seconds: float) -> bool:
+        return await self._shard.wait(
+            after.get(self._shard.shard, 0), timeout_seconds=timeout_seconds
+        )
 
 
 class SqliteStore:

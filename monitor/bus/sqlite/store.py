@@ -39,9 +39,8 @@ from monitor.bus.sqlite.connection import (
     connect,
     connect_reading,
 )
-from monitor.bus.sqlite.lock import StoreLock
+from monitor.bus.sqlite.lock import StoreLock, take
 from monitor.bus.sqlite.reader import StoreReader
-from monitor.bus.sqlite.store_file import store_bytes, take
 from monitor.bus.sqlite.writer import StoreWriter
 from monitor.bus.write_queue import WriteFailureRecord, commit_durations
 from monitor.model.alerts import PipelineOfKind
@@ -332,7 +331,7 @@ class SqliteBus:
                 oldest_position=log.oldest_position(db),
                 consumers=progress.consumer_statuses(db),
                 inbox=inbox.sizes(db),
-                store_bytes=store_bytes(self._path),
+                store_bytes=self._lock.store_bytes(),
                 write_failures=failures,
             )
 

@@ -1,8 +1,8 @@
 """Stays connected to the broker: reconnects with growing waits, publishes its state each time.
 
-The task ``mqtt: stay connected`` owns the link, ``reason`` and ``since``; all others only read them
-and send on the link. When the link ends, every message on it ends with an error, and each sender
-decides for itself whether to send again.
+The task ``mqtt: stay connected`` owns the link, ``reason``, ``hint`` and ``since``; all others only
+read them and send on the link. When the link ends, every message on it ends with an error, and each
+sender decides for itself whether to send again.
 
 Two daemons with one ``[mqtt] instance`` take the session from each other without end. A broker that
 speaks MQTT 5 may say so; many only close the connection: `ReconnectBackoff` finds that out.
@@ -36,12 +36,14 @@ from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.outputs.mqtt.states import BridgeState, BridgeWord, encode
 from monitor.outputs.mqtt.topics import Topics
 
+log = structlog.get_logger()
+
+JSON = "application/json"
 # A daemon that seems to fight for its session waits at most so many times the usual cap.
 FIGHT_CAP_FACTOR = 10
+
 _SUSPICIOUS_CLOSURES = 3  # in a row: a broker that restarts closes fewer
 _LEAST_JITTER = 0.5
-log = structlog.get_logger()
-JSON = "application/json"
 _KEEP_ALIVE_SECONDS = 1.0
 
 
@@ -156,17 +158,13 @@ class Connection:
         )
         self.since: datetime | None = None  # of the present state, connected or not
         self.reason = "not connected yet"  # why there is no link
+        self.hint: str | None = None  # what to change where connections keep ending
         self._connected = Gauge(
             "dataprep_monitor_mqtt_connected",
             "1 while the broker has accepted the connection and acknowledged the greeting.",
             ["broker"],
             registry=registry,
         ).labels(str(settings.broker))
-
-    @property
-    def hint(self) -> str | None:
-        """What the operator should change where connections keep ending; None otherwise."""
-        return self._backoff.hint
 
     async def ready(self) -> MqttLink:
         """Wait for a link on which the greeting has been acknowledged.
@@ -217,8 +215,9 @@ class Connection:
                 held_seconds = self._clock.monotonic() - began
                 self._backoff.record_end(end, held_seconds=held_seconds)
                 self.reason = end.reason
-            if (hint := self.hint) is not None:
-                self.reason = f"{self.reason}: {hint}"
+            self.hint = self._backoff.hint
+            if self.hint is not None:
+                self.reason = f"{self.reason}: {self.hint}"
             wait_seconds = self._backoff.wait_seconds()
             log.warning(
                 "no connection to the broker",

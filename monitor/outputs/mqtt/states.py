@@ -18,8 +18,8 @@ from monitor.model.live_state import (
     WorkspaceStatus,
 )
 from monitor.model.overall_health import newest_of
+from monitor.model.public_shapes import filled
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Source, Status
-from monitor.model.shapes import filled
 from monitor.outputs.cloudevents import INSTANT_NAMES, AlertData, Instant, alert_data
 from monitor.outputs.event_output import DaemonInfo
 from monitor.outputs.freshness import knows_what_runs

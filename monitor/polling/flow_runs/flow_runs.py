@@ -31,7 +31,7 @@ from monitor.model.errors import (
 )
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
-from monitor.model.slices import in_slices
+from monitor.model.slices import for_each, in_slices
 from monitor.polling.flow_runs.derived_ends import DerivedEnds
 from monitor.polling.flow_runs.flow_run_reader import FlowRunReader, HandleJobGroups, OldFlowRuns
 from monitor.polling.flow_runs.tracked_flow_runs import (
@@ -46,7 +46,6 @@ from monitor.polling.flow_runs.tracked_flow_runs import (
 from monitor.polling.links.plan_links import PlanLinks
 from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Poll, when_due
-from monitor.polling.poll_loop.reads import for_each
 from monitor.polling.reasons import Reasons
 from monitor.polling.run_observations import Observed, flow_run_begun, has_ended
 from monitor.workspace.payloads import JobGroupRow

@@ -17,8 +17,9 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceError
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState
+from monitor.model.slices import for_each
 from monitor.polling.poll_loop.context import PollContext
-from monitor.polling.poll_loop.reads import for_each, is_about_the_object
+from monitor.polling.poll_loop.reads import is_about_the_object
 from monitor.polling.run_observations import has_ended
 from monitor.workspace.payloads import JobGroupRow
 from monitor.workspace.priority import Priority

@@ -14,6 +14,7 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import MonitorError, TryLaterError
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Pipeline, RunKind, RunState, Source, Status, status_of
+from monitor.model.slices import for_each
 from monitor.polling.details.details import Details
 from monitor.polling.job_groups.enrichment import Enrichment, RecipeNames
 from monitor.polling.links.plan_children import PlanChildren
@@ -23,7 +24,6 @@ from monitor.polling.lists.expected_rows import ExpectedRows
 from monitor.polling.lists.refetch_queue import RefetchQueue
 from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import ChangeInterval, Interval, Poll
-from monitor.polling.poll_loop.reads import for_each
 from monitor.polling.run_observations import (
     Observed,
     has_ended,
@@ -237,13 +237,13 @@ class JobGroups:
         outcomes = await self._context.observer.observe(observations, state_entries=state_entries)
         self._recipes.written(state_entries)
         observed: list[Observed] = list(zip(observations, outcomes, strict=True))
-        await self._refetch_queue.add(
-            [
-                observation.key
-                for observation, outcome in observed
-                if outcome is ObservationOutcome.NEEDS_DETAIL
-            ]
-        )
+        undated = [
+            observation.key
+            for observation, outcome in observed
+            if outcome is ObservationOutcome.NEEDS_DETAIL
+        ]
+        if undated:
+            await self._refetch_queue.add(undated)
         for observation, outcome in observed:
             if outcome is ObservationOutcome.CONTRADICTED:
                 self._written.forget(observation.key.id)  # what it shows is to be handled again

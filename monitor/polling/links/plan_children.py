@@ -21,13 +21,14 @@ from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.errors import BusError, MonitorError, TryLaterError, UnauthorizedError
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
+from monitor.model.slices import for_each
 from monitor.model.waits import WakeSignal
 from monitor.polling.links.followed_plans import FollowedPlan, FollowedPlans, LateParts
 from monitor.polling.links.plan_links import PlanLinks, UnlinkedPart, linked_to, part_of
 from monitor.polling.links.plans import Plans
 from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Poll, WhenDue, wait_after_links
-from monitor.polling.poll_loop.reads import for_each, is_about_the_object
+from monitor.polling.poll_loop.reads import is_about_the_object
 from monitor.polling.run_observations import has_ended
 from monitor.workspace.payloads import PlanChild, PlanFull, PlanRunRow
 from monitor.workspace.priority import Priority

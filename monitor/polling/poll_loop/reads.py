@@ -1,10 +1,8 @@
-"""Reads: many at once, each attempted, small ones, and what a failed one is about."""
+"""Reads: each attempted, small ones, and what a failed one is about."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable
 
 from monitor.catalogue.operations import operation
 from monitor.model.errors import (
@@ -19,9 +17,6 @@ from monitor.model.errors import (
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.foreign_answers import is_of_shape
 from monitor.workspace.priority import Priority
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 async def attempt_each(*steps: Callable[[], Awaitable[object]]) -> None:
@@ -48,24 +43,6 @@ def is_about_the_object(error: MonitorError) -> bool:
         # A 5xx may concern this one run or list only; no answer at all never does.
         return error.status_code is not None
     return isinstance(error, WorkspaceError)
-
-
-async def for_each(
-    items: Sequence[T], work: Callable[[T], Awaitable[R]], *, at_once: int, name: str
-) -> list[R]:
-    """Return the work's results in the order of the items, at most ``at_once`` in progress.
-
-    All work is cancelled with a cancelled call, and by the first that fails.
-    """
-    room = asyncio.Semaphore(at_once)
-
-    async def bounded(item: T) -> R:
-        async with room:
-            return await work(item)
-
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(bounded(item), name=name) for item in items]
-    return [task.result() for task in tasks]
 
 
 async def read_a_little(

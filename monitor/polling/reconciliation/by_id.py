@@ -19,13 +19,14 @@ from monitor.model.errors import (
 )
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
+from monitor.model.slices import for_each
 from monitor.polling.flow_runs.flow_runs import FlowRuns
 from monitor.polling.job_groups.job_groups import JobGroups
 from monitor.polling.lists.list_check import ListChecks
 from monitor.polling.plan_runs.plan_runs import PlanRuns
 from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import ChangeInterval, Interval, Poll, wait_after_reads
-from monitor.polling.poll_loop.reads import for_each, is_about_the_object
+from monitor.polling.poll_loop.reads import is_about_the_object
 from monitor.polling.reconciliation.denied_runs import DeniedRuns
 from monitor.polling.run_observations import has_ended
 from monitor.polling.settings import followed_run

@@ -12,8 +12,7 @@ from monitor.outputs.replaying import Replayed
 from monitor.web.api.route_types import ApiWrite
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import one_line, unknown
-from monitor.web.requests import AlertingRequests
-from monitor.web.views.view import NoParameters
+from monitor.web.views.view import NoParameters, ViewSources
 
 
 class ReplayRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -23,8 +22,9 @@ class ReplayRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     since: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 
 
-def replay_write(requests: AlertingRequests) -> ApiWrite:
+def replay_write(sources: ViewSources) -> ApiWrite:
     async def replay(_: NoParameters, body: ReplayRequest) -> Replayed:
+        requests = sources.alerting
         outputs = requests.outputs()
         if body.output not in outputs:
             raise ProblemDetails(404, f"output: {unknown(body.output, outputs)}")

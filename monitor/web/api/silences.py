@@ -9,15 +9,13 @@ from msgspec import Meta, Struct
 
 from monitor.alerting.alerts.silences import new_silence, parse_instant, words_problem
 from monitor.model.alerts import Silence
-from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
 from monitor.web.api.route_types import ApiWrite, Confirmation
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line
-from monitor.web.requests import AlertingRequests
 from monitor.web.views.alerts.alert_models import SilenceView, silence_view
 from monitor.web.views.alerts.silences import silence_to_end
-from monitor.web.views.view import NoParameters
+from monitor.web.views.view import NoParameters, ViewSources
 
 _LONGEST_SILENCE_SECONDS = 10 * 365 * 86_400.0
 
@@ -50,14 +48,14 @@ class SilencePath(Struct, frozen=True, kw_only=True):
     id: str
 
 
-def silence_write(requests: AlertingRequests, *, clock: Clock) -> ApiWrite:
+def silence_write(sources: ViewSources) -> ApiWrite:
     async def add(_: NoParameters, body: SilenceRequest) -> SilenceView:
         try:
-            silence = _made(requests, body, clock)
+            silence = _made(sources, body)
         except ConfigurationError as exc:
             raise ProblemDetails(400, one_line("; ".join(exc.problems))) from exc
-        await requests.add_silence(silence)
-        return silence_view(silence, now=clock.now())
+        await sources.alerting.add_silence(silence)
+        return silence_view(silence, now=sources.clock.now())
 
     return ApiWrite(
         name="add_silence",
@@ -71,10 +69,10 @@ def silence_write(requests: AlertingRequests, *, clock: Clock) -> ApiWrite:
     )
 
 
-def expire_write(requests: AlertingRequests) -> ApiWrite:
+def expire_write(sources: ViewSources) -> ApiWrite:
     async def expire(path: SilencePath, _: None) -> Confirmation:
-        silence_to_end(requests, path.id)
-        if not await requests.expire_silence(path.id):
+        silence_to_end(sources.alerting, path.id)
+        if not await sources.alerting.expire_silence(path.id):
             return Confirmation(detail=f"silence {path.id} had expired before")
         return Confirmation(detail=f"silence {path.id} has expired")
 
@@ -91,7 +89,7 @@ def expire_write(requests: AlertingRequests) -> ApiWrite:
     )
 
 
-def acknowledge_write(requests: AlertingRequests) -> ApiWrite:
+def acknowledge_write(sources: ViewSources) -> ApiWrite:
     async def acknowledge(_: NoParameters, body: AcknowledgementRequest) -> Confirmation:
         for key, problem in (
             ("author", words_problem(body.author)),
@@ -103,7 +101,7 @@ def acknowledge_write(requests: AlertingRequests) -> ApiWrite:
             starts_at = parse_instant(body.starts_at)
         except ConfigurationError as exc:
             raise ProblemDetails(400, one_line(f"starts_at: {exc}")) from exc
-        is_open = await requests.acknowledge(
+        is_open = await sources.alerting.acknowledge(
             body.fingerprint, starts_at, body.author.strip(), body.comment.strip()
         )
         if not is_open:
@@ -124,8 +122,8 @@ def acknowledge_write(requests: AlertingRequests) -> ApiWrite:
     )
 
 
-def _made(requests: AlertingRequests, body: SilenceRequest, clock: Clock) -> Silence:
-    now = clock.now()
+def _made(sources: ViewSources, body: SilenceRequest) -> Silence:
+    now = sources.clock.now()
     ends_at = None if body.ends_at is None else parse_instant(body.ends_at)
     if body.for_seconds is not None:
         if ends_at is not None:
@@ -140,5 +138,5 @@ def _made(requests: AlertingRequests, body: SilenceRequest, clock: Clock) -> Sil
         starts_at=None if body.starts_at is None else parse_instant(body.starts_at),
         ends_at=ends_at,
         now=now,
-        labels=requests.labels(),
+        labels=sources.alerting.labels(),
     )

@@ -27,7 +27,6 @@ from monitor.web.views.alerts.silences import (
     preview,
     silence_to_end,
 )
-from monitor.web.views.view import ViewSources
 
 _PREVIEWED = 50
 _UNTIL = "until"
@@ -52,10 +51,6 @@ class AcknowledgeForm(PageForm):
     title: ClassVar[str] = "Acknowledge an alert"
     template: ClassVar[str] = "acknowledge_form.html"
     fields: ClassVar[tuple[str, ...]] = ("starts_at", "author", "comment")
-
-    def __init__(self, sources: ViewSources) -> None:
-        self._sources = sources
-        self._alerting = sources.alerting
 
     async def begin(self, path: Mapping[str, str], query: Mapping[str, str]) -> FormState:
         alert = self._open_alert(path["fingerprint"])
@@ -86,14 +81,14 @@ class AcknowledgeForm(PageForm):
         if problems:
             raise Refused(problems)
         starts_at = _start(values)
-        if not await self._alerting.acknowledge(fingerprint, starts_at, author, comment):
+        if not await self._sources.alerting.acknowledge(fingerprint, starts_at, author, comment):
             raise _ended(fingerprint)
         return f"/alerts/{fingerprint}"
 
     def _open_alert(self, fingerprint: str) -> Alert:
-        alerts = self._alerting.snapshot().alerts
+        alerts = self._sources.alerting.snapshot().alerts
         alert = find_alert(alerts, fingerprint)
-        if alert is None and not self._alerting.ended(fingerprint):
+        if alert is None and not self._sources.alerting.ended(fingerprint):
             raise no_alert(fingerprint, alerts)
         if alert is None or alert.ends_at is not None:
             raise _ended(fingerprint)
@@ -123,29 +118,24 @@ class SilenceForm(PageForm):
     template: ClassVar[str] = "silence_form.html"
     fields: ClassVar[tuple[str, ...]] = ("matcher", "lasts", "ends_at", "author", "comment")
 
-    def __init__(self, sources: ViewSources) -> None:
-        self._sources = sources
-        self._alerting = sources.alerting
-        self._clock = sources.clock
-
     async def begin(self, path: Mapping[str, str], query: Mapping[str, str]) -> FormState:
         values = {name: query.get(name, "") for name in self.fields}
         values["matcher"] = "\n".join(matchers_of(values["matcher"]))
         shown = await self.beside(path, values)
         matchers = matchers_of(values["matcher"])
-        wrong = matcher_problems(self._alerting, matchers) if matchers else []
+        wrong = matcher_problems(self._sources.alerting, matchers) if matchers else []
         problems = {"matcher": "; ".join(wrong)} if wrong else {}
         return FormState(values=values, problems=problems, shown=shown)
 
     async def beside(self, path: Mapping[str, str], values: Fields) -> Mapping[str, Any]:
         del path
         matchers, found = matchers_of(values.get("matcher", "")), None
-        if matchers and not matcher_problems(self._alerting, matchers):
+        if matchers and not matcher_problems(self._sources.alerting, matchers):
             found = await preview(self._sources, matchers, limit=_PREVIEWED)
         return {
             "preview": found,
             "durations": DURATIONS,
-            "labels": [label for label in self._alerting.labels() if label != "rule"],
+            "labels": [label for label in self._sources.alerting.labels() if label != "rule"],
         }
 
     async def submit(self, path: Mapping[str, str], values: Fields, *, token: str) -> str:
@@ -156,15 +146,15 @@ class SilenceForm(PageForm):
         silence = msgspec.structs.replace(silence, id=hashlib.sha256(text).hexdigest()[:16])
         self._refuse_ended(silence.id)
         try:
-            await self._alerting.add_silence(silence)
+            await self._sources.alerting.add_silence(silence)
         except ConfigurationError as exc:
             raise Refused(notice=f"{exc}.", status=HTTPStatus.CONFLICT) from exc
         return f"/silences#silence-{silence.id}"
 
     def _refuse_ended(self, silence_id: str) -> None:
         """Refuse a form that has made a silence which has ended: it would begin again."""
-        now = self._clock.now()
-        for known in self._alerting.snapshot().silences:
+        now = self._sources.clock.now()
+        for known in self._sources.alerting.snapshot().silences:
             if known.id == silence_id and known.ends_at <= now:
                 raise Refused(
                     notice="The silence of this form has ended. Open a new form for another.",
@@ -172,7 +162,7 @@ class SilenceForm(PageForm):
                 )
 
     def _made(self, values: Fields) -> Silence:
-        now, problems = self._clock.now(), dict[str, str]()
+        now, problems = self._sources.clock.now(), dict[str, str]()
         matchers = matchers_of(values.get("matcher", ""))
         try:
             ends_at = _end(values, now)
@@ -186,7 +176,7 @@ class SilenceForm(PageForm):
                 starts_at=None,
                 ends_at=ends_at,
                 now=now,
-                labels=self._alerting.labels(),
+                labels=self._sources.alerting.labels(),
             )
         except ConfigurationError as exc:
             for problem in exc.problems:
@@ -222,22 +212,18 @@ class ExpireForm(PageForm):
     template: ClassVar[str] = "expire_form.html"
     fields: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, sources: ViewSources) -> None:
-        self._alerting = sources.alerting
-        self._clock = sources.clock
-
     async def begin(self, path: Mapping[str, str], query: Mapping[str, str]) -> FormState:
         del query
         return FormState(values={}, shown=await self.beside(path, {}))
 
     async def beside(self, path: Mapping[str, str], values: Fields) -> Mapping[str, Any]:
         del values
-        silence = silence_to_end(self._alerting, path["id"])
-        return {"silence": silence_view(silence, now=self._clock.now())}
+        silence = silence_to_end(self._sources.alerting, path["id"])
+        return {"silence": silence_view(silence, now=self._sources.clock.now())}
 
     async def submit(self, path: Mapping[str, str], values: Fields, *, token: str) -> str:
         del token
         await self.beside(path, values)
         # Ended already, as by a double click, is what was wished.
-        await self._alerting.expire_silence(path["id"])
+        await self._sources.alerting.expire_silence(path["id"])
         return f"/silences#silence-{quote(path['id'], safe='')}"

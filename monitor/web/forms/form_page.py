@@ -16,7 +16,7 @@ from monitor.web.http.form_bodies import Fields, FormTokens, read_form
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.page.live import LivePages
 from monitor.web.page.shell import PageShell, page_of_its_own
-from monitor.web.views.view import WebPage
+from monitor.web.views.view import ViewSources, WebPage
 
 _BY_TOKEN = "token"  # noqa: S105 - the author of requests with the bearer token, no name
 
@@ -54,6 +54,9 @@ class PageForm(abc.ABC):
     title: ClassVar[str]
     template: ClassVar[str]
     fields: ClassVar[tuple[str, ...]]
+
+    def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
 
     @abc.abstractmethod
     async def begin(self, path: Mapping[str, str], query: Mapping[str, str]) -> FormState:

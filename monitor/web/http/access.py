@@ -124,11 +124,12 @@ def _plain(name: str) -> str:
 
 def authenticate(settings: ServerSettings, wrong: InvalidCredentials) -> Middleware:
     """Return the middleware that accepts only requests with the token or the password."""
+    has_auth = settings.has_auth
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         request[AUTHOR] = ANYBODY
-        if settings.has_auth and request.path not in _WITHOUT_CREDENTIALS:
+        if has_auth and request.path not in _WITHOUT_CREDENTIALS:
             author = _author(request, settings)
             if author is None:
                 # Without credentials nothing was guessed: a browser asks so for the way to log in.

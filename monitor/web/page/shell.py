@@ -135,7 +135,7 @@ class PageShell:
         self.templates.filters.update(FILTERS | SVG_FILTERS, linked=linked)
         self.templates.globals.update(
             url_of=url_of,
-            static=files.url,
+            static=files.urls.__getitem__,
             version=__version__,
             own_url=url or "",
             menu=[page for page in pages if page.in_menu],
@@ -175,7 +175,8 @@ class PageShell:
             return problem.status, await self.problem(problem, url=request.path_qs)
         document = "" if page.document is None else await asyncio.to_thread(page.document)
         body = await self.text(
-            "part.html" if is_part else "page.html",
+            "page.html",
+            is_part=is_part,
             page=page,
             title=_title(page, queries),
             boxes=boxes,
@@ -206,11 +207,13 @@ class PageShell:
         refused = self.templates.get_template("refused.html")
         return refused.render(problem=problem, title=title).encode()
 
-    async def text(self, template: str, **shown: Any) -> bytes:
-        """Return a whole page, with the state of everything in its head."""
+    async def text(self, template: str, *, is_part: bool = False, **shown: Any) -> bytes:
+        """Return a page with the state of everything: whole, or its title and main part."""
         status = await self._read_status()
         now = self._clock.now()
-        texts = self.templates.get_template(template).generate(now=now, status=status, **shown)
+        texts = self.templates.get_template(template).generate(
+            now=now, status=status, is_part=is_part, **shown
+        )
         return (await _joined(texts)).encode()
 
     async def _read_status(self) -> StateSummary | None:

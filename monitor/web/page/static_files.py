@@ -32,10 +32,10 @@ class StaticFiles:
 
     def __init__(self) -> None:
         self._files = _all_files()
-
-    def url(self, name: str) -> str:
-        """Return the URL of a file; it changes with the file, so that browsers may keep it."""
-        return f"/static/{name}?v={self._files[name].tag[:12]}"
+        # By name: each changes with its file, so that browsers may keep that.
+        self.urls = {
+            name: f"/static/{name}?v={file.tag[:12]}" for name, file in self._files.items()
+        }
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         router.add_get("/static/{name:.+}", self._serve)

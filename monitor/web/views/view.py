@@ -40,7 +40,7 @@ class ViewSources:
     clock: Clock
     settings: ServerSettings
     checks: ReadChecks
-    alerting: AlertingRequests
+    alerting_requests: Callable[[], AlertingRequests]
     daemon: Callable[[], DaemonStatus]
     cluster: Callable[[], Awaitable[ClusterStatus | None]]
     cluster_problems: Callable[[], ClusterProblems]
@@ -58,6 +58,11 @@ class ViewSources:
     def live(self) -> ShownLiveState:
         """The live state of now; with one shard that shard's own."""
         return self.live_state()
+
+    @property
+    def alerting(self) -> AlertingRequests:
+        """The requests of alerting and outputs now; with one shard that shard's own."""
+        return self.alerting_requests()
 
     @property
     def workspace_names(self) -> list[str]:

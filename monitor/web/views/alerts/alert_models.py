@@ -13,9 +13,8 @@ from msgspec import Struct
 from monitor.model.alert_texts import end_words, instant_of, texts_of
 from monitor.model.alerts import BRIDGE, Acknowledgement, Alert, AlertState, Silence
 from monitor.model.notifying import NotificationStatus
-from monitor.model.public_shapes import AlertShape
+from monitor.model.public_shapes import AlertShape, filled
 from monitor.model.runs import PipelineKind, RunState
-from monitor.model.shapes import filled
 from monitor.model.slices import in_slices
 from monitor.model.words import duration, kind_words, percent, utc
 from monitor.web.http.request_parsing import one_line

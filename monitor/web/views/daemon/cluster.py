@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from monitor.bus.shards import ClusterStatus, DaemonRecord, ShardRecord
 from monitor.model.errors import BusError
-from monitor.model.shapes import filled
+from monitor.model.public_shapes import filled
 from monitor.model.words import counted, listed
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import unknown

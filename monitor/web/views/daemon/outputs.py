@@ -10,7 +10,7 @@ from msgspec import Struct
 from monitor.bus.contract import ConsumerStatus, DeadLetter
 from monitor.model.checks import CheckLine, worst
 from monitor.model.events import RunEvent
-from monitor.model.shapes import filled
+from monitor.model.public_shapes import filled
 from monitor.web.shown_shards import ShownShard
 from monitor.web.views.view import NoParameters, ViewSources, view
 

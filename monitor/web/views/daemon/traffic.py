@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from monitor.model.live_state import PollStatus
 from monitor.model.poll_outcomes import WELL_OUTCOMES
-from monitor.model.shapes import filled
+from monitor.model.public_shapes import filled
 from monitor.model.words import counted
 from monitor.web.views.view import ViewSources, view
 

@@ -23,8 +23,8 @@ from monitor.model.live_state import (
     UnreadableRun,
     WorkspaceStatus,
 )
+from monitor.model.public_shapes import filled
 from monitor.model.runs import PipelineKind
-from monitor.model.shapes import filled
 from monitor.model.slices import in_slices
 from monitor.web.views.view import NoParameters, ViewSources, view
 from monitor.web.views.watching import Unwatched, unlisted, unwatched, without_progress

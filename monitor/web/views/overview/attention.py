@@ -14,8 +14,8 @@ from msgspec import Meta, Struct
 from monitor.alerting.explain.never_shown import why_limited
 from monitor.model.alerts import BRIDGE, Alert, AlertState, Severity
 from monitor.model.live_state import Reachability, WorkspaceStatus
+from monitor.model.public_shapes import filled
 from monitor.model.runs import PipelineKind, RunKind
-from monitor.model.shapes import filled
 from monitor.web.views.alerts.alert_models import AlertView, alert_views, subject_of
 from monitor.web.views.overview.overview import Overview
 from monitor.web.views.overview.pipeline_state import PipelineCondition, is_firing

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.bus.contract import StoredRuns
 from monitor.model.alerts import Alert, AlertState, PastQuery, PipelineOfKind
+from monitor.model.public_shapes import filled
 from monitor.model.runs import RunKind, RunState, Status
-from monitor.model.shapes import filled
 from monitor.web.views.overview.overview import Overview
 from monitor.web.views.overview.pipeline_state import (
     PipelineKey,

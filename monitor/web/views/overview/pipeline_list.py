@@ -13,8 +13,8 @@ from msgspec import Meta, Struct
 
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.live_state import Reachability
+from monitor.model.public_shapes import filled
 from monitor.model.runs import PipelineKind, RunKind, Status
-from monitor.model.shapes import filled
 from monitor.web.http.request_parsing import cursor_after, read_cursor
 from monitor.web.views.overview.grid_history import (
     ITEMS_OF_A_STRIP,

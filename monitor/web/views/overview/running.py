@@ -9,8 +9,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from monitor.model.alerts import PipelineOfKind
+from monitor.model.public_shapes import filled
 from monitor.model.runs import PipelineKind, RunState
-from monitor.model.shapes import filled
 from monitor.web.views.overview.grid_history import ITEMS_OF_A_STRIP, strips_of, usual_seconds
 from monitor.web.views.overview.overview import ActiveRoot, Overview
 from monitor.web.views.overview.pipeline_state import RunCell

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from monitor.alerting.explain.never_shown import why_limited
 from monitor.model.live_state import Reachability, WorkspaceStatus
+from monitor.model.public_shapes import filled
 from monitor.model.runs import PipelineKind
-from monitor.model.shapes import filled
 from monitor.model.words import listed
 from monitor.tracking.live_state import WATCHED_BY
 from monitor.web.health import STARTING, RecentReadiness

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from monitor.alerting.explain.explanation import Explanation
 from monitor.model.alerts import AlertState
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, end_event_id, run_event_ids
+from monitor.model.public_shapes import filled
 from monitor.model.runs import JobRecord, RunKey, RunKind, RunState, Source, Status
-from monitor.model.shapes import filled
 from monitor.model.slices import in_slices
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.views.runs.run_views import RunView, run_view, run_views

@@ -8,9 +8,8 @@ from datetime import datetime
 from msgspec import Struct
 
 from monitor.bus.contract import StoredRuns
-from monitor.model.public_shapes import RunShape
+from monitor.model.public_shapes import RunShape, filled
 from monitor.model.runs import PipelineKind, RunKey, RunKind, RunState, Status
-from monitor.model.shapes import filled
 from monitor.model.slices import in_slices
 from monitor.web.views.view import ViewSources
 

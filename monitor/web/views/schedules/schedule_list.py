@@ -7,8 +7,8 @@ from datetime import datetime
 from msgspec import Struct
 
 from monitor.model.live_state import SCHEDULES, ScheduleKnown, WorkspaceStatus
+from monitor.model.public_shapes import filled
 from monitor.model.runs import Pipeline
-from monitor.model.shapes import filled
 from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.model.triggers import ScheduleTrigger
 from monitor.schedules import BadTriggerError, check, next_after

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import Struct
 
-from monitor.model.shapes import filled
+from monitor.model.public_shapes import filled
 
 
 class Known(Struct):

@@ -12,7 +12,6 @@ from monitor.model.runs import PipelineKind, RunKind
 from monitor.polling.details.details import Details
 from monitor.polling.details.job_records import JobRecords
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
-from monitor.polling.discovery.liveness import Liveness
 from monitor.polling.flow_runs.flow_runs import FlowRuns
 from monitor.polling.history.history import History
 from monitor.polling.history.old_failures import OldFailures
@@ -129,7 +128,6 @@ def declared_polls(
         *polls.pipeline_names.declared(),
         *RecipeList(context, polls.recipes).declared(),
         *polls.schedules.declared(),
-        *Liveness(context).declared(),
         *capability_discovery.declared(),
         *Objects(context).declared(),
         *Connections(context, at_once=inventory.connections_at_once).declared(),

@@ -32,7 +32,7 @@ from monitor.bus.contract import (
 )
 from monitor.model.clock import Clock
 from monitor.model.observations import Observation, ObservationOutcome
-from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState, Source
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState
 from monitor.tracking.clock_step import confirmed, dated
 from monitor.tracking.interning import InternedValues
 from monitor.tracking.live_state import LiveState, active_of
@@ -90,7 +90,7 @@ class Observer:
         self.changes = WorkspaceChanges(
             bus=bus, clock=clock, commit_timeout_seconds=settings.commit_timeout_seconds
         )
-        self._counts = ObservationCounts(registry)
+        self.counts = ObservationCounts(registry)
 
     async def watch(self) -> None:
         """Wait for a failure of the observer itself and raise it.
@@ -120,7 +120,7 @@ class Observer:
                 self._keep_active(run)
                 self._name(workspace, run.pipeline)
             await self.pipeline_health.load(self._bus, workspace)
-            self._counts.add_workspace(workspace)
+            self.counts.add_workspace(workspace)
             stored = (await self._bus.state_entries(workspace, FOLLOWING)).get("since")
             if stored is not None:
                 since = decode_entry(stored, _SINCE, what=f"{workspace}'s start of following")
@@ -228,20 +228,12 @@ class Observer:
         for observation, transition in zip(observations, transitions, strict=True):
             status = self._live_state.workspaces.get(observation.key.workspace)
             is_clock_behind = status is not None and status.clock_set_back is not None
-            self._counts.count(observation, transition, is_clock_behind=is_clock_behind)
+            self.counts.count(observation, transition, is_clock_behind=is_clock_behind)
 
     async def dismiss(self, inbox_ids: Sequence[int]) -> None:
         """Drop stored callbacks whose runs the workspace never confirmed, and count them."""
         await self._commit(Change(processed=tuple(inbox_ids)))
-        self.give_up(len(inbox_ids))
-
-    def give_up(self, count: int) -> None:
-        """Count callbacks that left the inbox without their runs ever having been confirmed."""
-        self._counts.give_up(count)
-
-    def ignore(self, source: Source) -> None:
-        """Count an observation of what is never followed, such as a sample."""
-        self._counts.ignore(source)
+        self.counts.give_up(len(inbox_ids))
 
     async def forget_pipeline(self, workspace: str, kind: PipelineKind, pipeline_id: str) -> None:
         """Drop a pipeline that the workspace no longer has, from the store and from memory."""

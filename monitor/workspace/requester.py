@@ -26,7 +26,6 @@ from monitor.model.errors import (
     WorkspaceError,
     WorkspaceUnreachableError,
 )
-from monitor.model.live_state import BudgetStatus
 from monitor.model.secrets import Secret
 from monitor.workspace.access.access_tokens import AccessTokens, ConfiguredToken
 from monitor.workspace.answer_headers import WorkspaceTime, quotas_in, retry_after_in
@@ -50,7 +49,6 @@ from monitor.workspace.transport import (
     MaySend,
     NotSentError,
     QueryValue,
-    SilenceListener,
     Transport,
     flat_query,
     headers_of,
@@ -123,14 +121,14 @@ class Requester:
         self.answering.set()
         self._clock = clock
         self._metrics = ApiMetrics.of(registry)
-        self._transport = Transport(settings, clock=clock, may_send=may_send)
+        self.transport = Transport(settings, clock=clock, may_send=may_send)
         self._tokens = tokens or ConfiguredToken(
             settings.token, workspace=settings.name, clock=clock
         )
         self.time = WorkspaceTime(clock)
         self._answered: set[str] = set()
         self._unavailable: dict[str, str] = {}  # id -> the refusal
-        self._budget = RequestBudget(
+        self.budget = RequestBudget(
             workspace=settings.name,
             requests_per_minute=settings.requests_per_minute,
             clock=clock,
@@ -145,11 +143,7 @@ class Requester:
 
     async def close(self) -> None:
         """Drop the connections; requests under way and later ones fail as unreachable."""
-        await self._transport.close()
-
-    def on_silence(self, listener: SilenceListener) -> None:
-        """See `Transport.on_silence`."""
-        self._transport.on_silence(listener)
+        await self.transport.close()
 
     @property
     def answered(self) -> frozenset[str]:
@@ -169,18 +163,6 @@ class Requester:
         """Let these operations, or without any named all, be tried again."""
         for operation_id in operation_ids or self.unavailable:
             self._unavailable.pop(operation_id, None)
-
-    def budgets(self) -> tuple[BudgetStatus, ...]:
-        """Return our own budget and the workspace's quotas that still count."""
-        return self._budget.status()
-
-    def long_pause(self, operation_id: str) -> ThrottledError | None:
-        """See `RequestBudget.long_pause`."""
-        return self._budget.long_pause(operation_id)
-
-    def seconds_until_turn(self, priority: Priority, *, ahead: int = 0) -> float:
-        """Estimate how long a request of now would wait; see `RequestBudget`."""
-        return self._budget.seconds_until_turn(priority, ahead=ahead)
 
     async def request(
         self,
@@ -256,7 +238,7 @@ class Requester:
         return await self._retrying.run(attempt, what=what)
 
     async def _try(self, call: _Call, sent: list[Secret | None]) -> Success[Answer] | Failure:
-        await self._budget.acquire(
+        await self.budget.acquire(
             call.priority,
             wait_seconds=call.wait_seconds,
             operation_id=call.operation.operation_id,
@@ -272,7 +254,7 @@ class Requester:
         if token is not None:
             call = msgspec.structs.replace(call, secrets=(*call.secrets, token))
         try:
-            exchange = await self._transport.send(
+            exchange = await self.transport.send(
                 call.operation.method,
                 call.path,
                 query=call.query,
@@ -299,7 +281,7 @@ class Requester:
         )
         result = self._judge(call, exchange)
         if call.is_probe and isinstance(result, Success):
-            self._budget.resume()  # before it learns what this answer says of quotas
+            self.budget.resume()  # before it learns what this answer says of quotas
         self._learn_quotas(call, exchange)
         return result
 
@@ -312,7 +294,7 @@ class Requester:
     def _learn_quotas(self, call: _Call, exchange: Exchange) -> None:
         if quotas := quotas_in(exchange.headers):
             now = self.time.now() or self._clock.now()
-            self._budget.learn(quotas, operation_id=call.quota_of, workspace_now=now.timestamp())
+            self.budget.learn(quotas, operation_id=call.quota_of, workspace_now=now.timestamp())
 
     def _judge(self, call: _Call, exchange: Exchange) -> Success[Answer] | Failure:
         status_code, headers, body = exchange.status_code, exchange.headers, exchange.body
@@ -336,8 +318,8 @@ class Requester:
             error = foreign_answer_error(status_code, found, operation=called)
             failure = msgspec.structs.replace(failure, error=error)
         if isinstance(failure.error, ThrottledError):
-            self._budget.pause(failure.error.retry_after_seconds, operation_id=call.quota_of)
-            long_pause = None if call.quota_of else self._budget.long_pause(called.operation_id)
+            self.budget.pause(failure.error.retry_after_seconds, operation_id=call.quota_of)
+            long_pause = None if call.quota_of else self.budget.long_pause(called.operation_id)
             return failure if long_pause is None else Failure(error=long_pause)
         if not call.is_repeatable:
             # A server that failed may have done the work before it did.

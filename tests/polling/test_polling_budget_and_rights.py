@@ -160,7 +160,7 @@ async def test_the_name_of_a_plan_holds_up_no_list_of_plan_runs(
     workspace.put_plan_run(7, plan={"id": 13})
     with suppress(BudgetExhaustedError):
         while True:
-            await scenario.client.requester._budget.acquire(
+            await scenario.client.requester.budget.acquire(
                 Priority.NAMES, wait_seconds=0, operation_id="listFlows"
             )
     async with asyncio.timeout(10):

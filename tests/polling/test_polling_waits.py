@@ -84,7 +84,7 @@ async def test_a_failure_does_not_wait_for_what_the_budget_cannot_read(
     workspace.put_job_group(1, "InProgress")
     await scenario.polls.changes.poll()
     workspace.put_job_group(1, "Failed")
-    while scenario.client.requester.seconds_until_turn(Priority.FAILED_DETAILS) <= 1.0:
+    while scenario.client.requester.budget.seconds_until_turn(Priority.FAILED_DETAILS) <= 1.0:
         await scenario.client.runs.job_group("1", priority=Priority.CHANGES)
     began = clock.monotonic()
     await scenario.polls.changes.poll()
@@ -96,7 +96,7 @@ async def test_a_failure_does_not_wait_for_what_the_budget_cannot_read(
 
 def spend(scenario: Scenario, requests_per_minute: float) -> None:
     """Let the budget be as small as that from now on."""
-    budget = scenario.client.requester._budget
+    budget = scenario.client.requester.budget
     budget._requests_per_minute = requests_per_minute
 
 

@@ -305,7 +305,9 @@ async def test_the_client_learns_from_headers() -> None:
         client_of(workspace.url, clock=clock, registry=registry) as client,
     ):
         await client.runs.job_group("1", priority=Priority.RECONCILIATION)
-        budgets = [budget for budget in client.requester.budgets() if budget.scope == "workspace"]
+        budgets = [
+            budget for budget in client.requester.budget.status() if budget.scope == "workspace"
+        ]
     assert [(item.limit, item.remaining) for item in budgets] == [(60, 12)]
     labels = {"workspace": "north", "scope": "workspace"}
     name = "dataprep_monitor_api_rate_limit_remaining"

@@ -215,7 +215,7 @@ async def test_a_webhook_task_lives_and_dies() -> None:
         )
         assert test.is_ok
         assert receiver.requests[0].headers["X-Monitor-Secret"] == "hush"
-        quotas = {budget.scope: budget.limit for budget in client.requester.budgets()}
+        quotas = {budget.scope: budget.limit for budget in client.requester.budget.status()}
         assert (quotas["user"], quotas["workspace"]) == (20, 30)
         for _ in range(2):
             await client.webhook_tasks.delete(task_id, priority=Priority.INVENTORY)

@@ -43,7 +43,7 @@ class Reports:
             word = "answers" if error is None else "silent"
             self.heard.append((word, round(clock.monotonic() - began)))
 
-        client.requester.on_silence(listen)
+        client.requester.transport.on_silence(listen)
 
 
 async def heard(

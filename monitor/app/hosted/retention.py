@@ -84,7 +84,7 @@ class RetentionTask:
             await self._clock.sleep(self._settings.prune_seconds)
             for name, removed in (await self.apply(store)).items():
                 if (shard := hosting.shards.get(name)) is not None:
-                    shard.observer.give_up(len(removed.callbacks))
+                    shard.observer.counts.give_up(len(removed.callbacks))
                 if removed.events or removed.runs:
                     shown = {"shard": name} if name else {}
                     log.info("retention applied", events=removed.events, runs=removed.runs, **shown)

@@ -139,7 +139,7 @@ async def check_lists(
 def limits_line(client: WorkspaceClient, subject: str, *, own_per_minute: float) -> CheckLine:
     """Report the quotas that the workspace sends, beside our own budget."""
     own = f"our own budget is {own_per_minute:g} requests a minute"
-    quotas = [budget for budget in client.requester.budgets() if budget.scope != "own"]
+    quotas = [budget for budget in client.requester.budget.status() if budget.scope != "own"]
     if not quotas:
         return ok(subject, f"the workspace sends none; {own}")
     texts = ", ".join(

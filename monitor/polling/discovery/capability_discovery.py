@@ -16,7 +16,7 @@ from monitor.model.waits import WakeSignal, backoff_seconds
 from monitor.polling.discovery.answered_operations import AnsweredOperations
 from monitor.polling.discovery.probe import NOTHING_PROVEN, PROBED, Finding, probe, reads_of
 from monitor.polling.poll_loop.context import PollContext
-from monitor.polling.poll_loop.poll import Poll, WhenDue
+from monitor.polling.poll_loop.poll import Poll, WhenDue, every
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from monitor.workspace.priority import Priority
 
@@ -75,12 +75,28 @@ class CapabilityDiscovery:
     def declared(self) -> tuple[Poll, ...]:
         return (
             Poll(
+                name="specification",
+                priority=Priority.INVENTORY,
+                timing=every(self._context.settings.reconcile_seconds),
+                run=self.read_specification,
+            ),
+            Poll(
                 name="probe",
                 priority=Priority.CHANGES,
                 timing=WhenDue(seconds_until_due=self.seconds_until_due, wake=self.wake),
                 run=self.discover,
             ),
         )
+
+    async def read_specification(self) -> bool:
+        """Read what every edition serves; False, and nothing is read, where changes are listed.
+
+        Without a list it shows whether the workspace answers at all.
+        """
+        if self._context.can(Capability.LIST_CHANGES):
+            return False
+        await self._context.client.operations.open_api_spec(priority=Priority.INVENTORY)
+        return True
 
     def seconds_until_due(self) -> float:
         """Return when the workspace should be probed again."""

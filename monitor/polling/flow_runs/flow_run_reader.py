@@ -200,7 +200,7 @@ class FlowRunReader:
         is_likely = summed_up(parts) is status_of(status) and self._usual.are_first(parts)
         if tracked.urgency is not Urgency.NOW or not is_likely:
             return False
-        return self._context.client.requester.seconds_until_turn(Priority.ENDS) > 0
+        return self._context.client.requester.budget.seconds_until_turn(Priority.ENDS) > 0
 
     def _are_listed(self, parts: Sequence[RunState]) -> bool:
         """True where all changes were listed so long after these that none is missing."""

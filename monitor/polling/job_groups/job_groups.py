@@ -213,7 +213,7 @@ class JobGroups:
         """
         self._enrichment.remember(row)
         if not self.is_followed(row):
-            self._context.observer.ignore(Source.RECONCILIATION)
+            self._context.observer.counts.ignore(Source.RECONCILIATION)
             return
         observation = self._observation(row, Source.RECONCILIATION)
         if has_ended(row.native_status):
@@ -254,7 +254,7 @@ class JobGroups:
         followed = [row for row in rows if self.is_followed(row)]
         for row in rows:
             if not self.is_followed(row):
-                self._context.observer.ignore(source)
+                self._context.observer.counts.ignore(source)
                 self._written.handled(row, is_over=True)
         return followed
 

@@ -96,7 +96,7 @@ class PollContext:
     def can_read_in_time(self, priority: Priority, *, ahead: int = 0) -> bool:
         """True where an end that waits for a read may see it; see `RequestBudget`."""
         seconds = self.settings.detail_wait_seconds
-        turn = self.client.requester.seconds_until_turn
+        turn = self.client.requester.budget.seconds_until_turn
         return seconds > 0 and turn(priority, ahead=ahead) <= seconds
 
     def first_at_once(self, poll: str, usual: Priority) -> Priority:

@@ -54,7 +54,7 @@ class ReachabilityJudge:
         self.cut_off = WakeSignal(context.clock)  # for `Recovery`
         self._limitation: str | None = None
         self._latest: datetime | None = None  # that the workspace's clock has shown
-        context.client.requester.on_silence(self.silence)
+        context.client.requester.transport.on_silence(self.silence)
 
     def limited(self, reason: str | None) -> None:
         """The capabilities were published; ``reason`` is why some of them are not there.
@@ -242,13 +242,13 @@ class ReachabilityJudge:
             reason=self._reason(),
             paused_until=self._paused_until(outage, now),
             clock_skew_seconds=context.client.requester.time.skew_seconds(),
-            budgets=context.client.requester.budgets(),
+            budgets=context.client.requester.budget.status(),
         )
 
     def _paused_until(
         self, outage: tuple[str, WorkspaceError] | None, now: datetime
     ) -> datetime | None:
-        pause = self._context.client.requester.long_pause("") if outage is not None else None
+        pause = self._context.client.requester.budget.long_pause("") if outage is not None else None
         return None if pause is None else now + timedelta(seconds=pause.retry_after_seconds)
 
     def _reason(self) -> str | None:

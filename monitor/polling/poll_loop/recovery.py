@@ -82,6 +82,6 @@ class Recovery:
         # A refusal of the API's own shows that it answers.
         with suppress(NotAvailableError, NoSuchObjectError, RequestRejectedError):
             await read_a_little(client, operation_id, is_probe=True)
-        if (pause := requester.long_pause(operation_id)) is not None:
+        if (pause := requester.budget.long_pause(operation_id)) is not None:
             raise pause
         return True

@@ -16,8 +16,7 @@ from monitor.model.checks import CheckLine
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
-from monitor.outputs.record import OutputRecord
-from monitor.outputs.settings import DeliverySettings
+from monitor.outputs.settings import DeliverySettings, OutputRecord
 from monitor.tracking.live_state import LiveStateView
 
 Run = Callable[[], Coroutine[Any, Any, None]]

@@ -1,12 +1,15 @@
-"""The settings that outputs share; each output has its own beside its code."""
+"""The settings that outputs share, and the record that names those of each output."""
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+import importlib
+from collections.abc import Callable
+from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
+from monitor.model.events import EventType
 from monitor.model.outside import is_host, is_plain
 from monitor.model.settings import Setting
 
@@ -20,6 +23,30 @@ AuthoritiesFile: TypeAlias = Annotated[
         is_file=True,
     ),
 ]
+
+
+class OutputRecord(Struct, frozen=True, kw_only=True):
+    """One output. Its class loads when it is first used, with the libraries that it needs."""
+
+    section: str  # of the configuration
+    settings: type[Struct]
+    output: str  # ``module:class`` of the `EventOutput`
+    receivers: Callable[[Any], list[str]]  # of settings, without what may be a secret
+    types: Callable[[Any], frozenset[EventType]]  # of events that settings let it take
+    is_one_each: bool = False  # an output for each receiver; otherwise one for all
+    # On in the reference; where it is off, summary, readiness and doctor say so.
+    is_usual: bool = False
+
+    def names(self, settings: Any) -> list[str]:
+        """Return the names of the outputs that settings stand for, which are their consumers."""
+        if not self.is_one_each:
+            return [self.section]
+        return [f"{self.section}:{receiver}" for receiver in self.receivers(settings)]
+
+    def load(self) -> Any:
+        """Return the class of the output, a kind of `EventOutput`."""
+        module, _, name = self.output.partition(":")
+        return getattr(importlib.import_module(module), name)
 
 
 class DeliverySettings(Struct, frozen=True, kw_only=True):

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from monitor.outputs.event_output import EventOutput
-from monitor.outputs.record import OutputRecord
 from monitor.outputs.records import RECORDS
+from monitor.outputs.settings import OutputRecord
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.section)

@@ -9,8 +9,7 @@ from msgspec import Meta
 from monitor.model.events import EventType
 from monitor.model.secrets import Secret
 from monitor.model.settings import Setting, one_line
-from monitor.outputs.record import OutputRecord
-from monitor.outputs.settings import ReceiverSettings, receiver_of, url_problem
+from monitor.outputs.settings import OutputRecord, ReceiverSettings, receiver_of, url_problem
 
 
 def _urls(urls: list[str]) -> str | None:

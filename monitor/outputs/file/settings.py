@@ -9,8 +9,7 @@ from msgspec import Meta
 
 from monitor.model.settings import Check, Setting
 from monitor.outputs.event_selection import event_types, selected_types
-from monitor.outputs.record import OutputRecord
-from monitor.outputs.settings import DeliverySettings
+from monitor.outputs.settings import DeliverySettings, OutputRecord
 
 
 def _absolute(path: str) -> str | None:

@@ -13,8 +13,7 @@ from monitor.model.outside import is_host, is_plain
 from monitor.model.secrets import Secret
 from monitor.model.settings import Setting, one_line, readable
 from monitor.outputs.event_selection import event_types, selected_types
-from monitor.outputs.record import OutputRecord
-from monitor.outputs.settings import AuthoritiesFile, DeliverySettings
+from monitor.outputs.settings import AuthoritiesFile, DeliverySettings, OutputRecord
 
 _MOST_CHARACTERS = 200  # a topic has 65,535 bytes; names of flows may need most of them
 _PORTS = {"mqtt": 1883, "mqtts": 8883}

@@ -13,8 +13,7 @@ from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
 from monitor.model.settings import Setting, readable
 from monitor.outputs.event_selection import event_types, selected_types
-from monitor.outputs.record import OutputRecord
-from monitor.outputs.settings import ReceiverSettings, receiver_of, url_problem
+from monitor.outputs.settings import OutputRecord, ReceiverSettings, receiver_of, url_problem
 
 _KEY_PREFIX = "whsec_"  # as Standard Webhooks writes a key
 _KEY_BYTES = (24, 64)

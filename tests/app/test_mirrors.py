@@ -15,8 +15,7 @@ import pytest
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.settings import AlertingSettings
 from monitor.app.elsewhere.mirrors import Mirrors
-from monitor.app.hosted.instruction_bodies import AddSilence
-from monitor.app.hosted.instructions import InstructionRunner, execute
+from monitor.app.hosted.instructions import AddSilence, InstructionRunner, execute
 from monitor.app.hosted.request_routing import alerting_requests
 from monitor.bus.contract import Change, Retention, Start
 from monitor.bus.shards import ShardGranted, ShardRecord

@@ -1,4 +1,4 @@
-"""Runs instructions: requested by any daemon, executed in order by the shard's holder."""
+"""Instructions of daemons to each other: requested by any, executed in order by the holder."""
 
 from __future__ import annotations
 
@@ -8,26 +8,18 @@ from typing import Any
 
 import msgspec
 import structlog
+from msgspec import Struct
 
-from monitor.app.hosted.instruction_bodies import (
-    Acknowledge,
-    AddSilence,
-    ExpireSilence,
-    InstructionBody,
-    Outcome,
-    ReplayTo,
-    Track,
-    Untrack,
-    Webhooks,
-    decode_body,
-    decode_outcome,
-    failed,
-    raise_error,
-)
 from monitor.bus.shards import Instruction, ShardInstructions, ShardsElsewhere
 from monitor.model.alerts import Silence
 from monitor.model.clock import Clock
-from monitor.model.errors import BusUnavailableError, MonitorError, TryLaterError
+from monitor.model.errors import (
+    BusUnavailableError,
+    ConfigurationError,
+    MonitorError,
+    NoSuchObjectError,
+    TryLaterError,
+)
 from monitor.model.runs import RunKind
 from monitor.model.waits import backoff_seconds
 from monitor.outputs.replaying import Replayed
@@ -39,6 +31,79 @@ log = structlog.get_logger()
 _STORE_SECONDS = 10.0
 _ANSWER_SECONDS = 5.0  # for the holder to execute a request that waits
 _RETRY_SECONDS, _RETRY_CAP_SECONDS = 1.0, 30.0
+_SORTS: dict[str, type[MonitorError]] = {
+    "refused": ConfigurationError,
+    "missing": NoSuchObjectError,
+    "later": TryLaterError,
+}
+
+
+class AddSilence(Struct, frozen=True, kw_only=True, tag=True):
+    silence: Silence
+
+
+class ExpireSilence(Struct, frozen=True, kw_only=True, tag=True):
+    id: str
+
+
+class Acknowledge(Struct, frozen=True, kw_only=True, tag=True):
+    fingerprint: str
+    starts_at: datetime
+    author: str
+    comment: str
+
+
+class Track(Struct, frozen=True, kw_only=True, tag=True):
+    workspace: str
+    kind: RunKind
+    id: str
+
+
+class Untrack(Struct, frozen=True, kw_only=True, tag=True):
+    workspace: str
+    kind: RunKind
+    id: str
+
+
+class Webhooks(Struct, frozen=True, kw_only=True, tag=True):
+    workspace: str
+    action: str
+    flow: str | None
+
+
+class ReplayTo(Struct, frozen=True, kw_only=True, tag=True):
+    output: str
+    since: datetime
+
+
+InstructionBody = AddSilence | ExpireSilence | Acknowledge | Track | Untrack | Webhooks | ReplayTo
+
+
+class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome of an instruction. ``error`` is one sentence, ``sort`` the kind of error."""
+
+    done: bool | None = None
+    detail: str | None = None  # one sentence
+    rows: list[dict[str, Any]] | None = None
+    replayed: Replayed | None = None
+    error: str | None = None
+    sort: str | None = None
+
+
+decode_body = msgspec.json.Decoder(InstructionBody).decode
+decode_outcome = msgspec.json.Decoder(Outcome).decode
+
+
+def failed(error: MonitorError) -> Outcome:
+    """Return the outcome of an instruction that cannot be executed."""
+    sorts = (sort for sort, of in _SORTS.items() if isinstance(error, of))
+    return Outcome(error=str(error), sort=next(sorts, "later"))
+
+
+def raise_error(outcome: Outcome) -> None:
+    """Raise what the holder has raised, if it has."""
+    if outcome.error is not None:
+        raise _SORTS.get(outcome.sort or "", TryLaterError)(outcome.error)
 
 
 class InstructionRunner:

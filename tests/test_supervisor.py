@@ -111,7 +111,7 @@ async def test_waits_double_up_to_a_cap(scenario: SupervisorScenario) -> None:
     assert starts == [2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5]
 
 
-async def test_a_task_that_was_healthy_starts_its_waits_anew(scenario: SupervisorScenario) -> None:
+async def test_a_task_that_was_healthy_restarts_its_waits(scenario: SupervisorScenario) -> None:
     """After a long healthy run the next failure waits only the first wait."""
     release = asyncio.Event()
     starts: list[float] = []

@@ -1,4 +1,4 @@
-"""An engine over a real store, and a workspace of which a test says what is known."""
+"""An engine over a real store, and a workspace whose known facts a test sets."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ _REST = Scenario(
 
 
 class Seen(Struct):
-    """What somebody outside holds in the end."""
+    """What a subscriber holds in the end."""
 
     ids: list[str]  # in the order of their first arrival
     contents: dict[str, set[str]]  # of each id

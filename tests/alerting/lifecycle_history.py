@@ -125,7 +125,7 @@ class History:
         return self._took(pass_time(self.held, self.rule, moment))
 
     def acknowledge(self) -> None:
-        """Let somebody acknowledge the alert, where one is open."""
+        """Let an operator acknowledge the alert, where one is open."""
         if isinstance(self.held, AlertInstance) and self.held.is_open:
             by = Acknowledgement(author="anna", comment="", at=self.now)
             self.held = acknowledged(self.held, by)

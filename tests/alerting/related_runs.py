@@ -31,7 +31,7 @@ _CAPABILITIES = frozenset({"follow_flow_runs", "list_plan_runs"})
 
 
 async def evidence(engine_scenario: EngineScenario) -> list[set[str]]:
-    """Return the evidence of each alert that somebody was notified of and that still fires."""
+    """Return the evidence of each alert that was notified and that still fires."""
     await engine_scenario.round()
     return [
         set(alert.evidence)

@@ -44,8 +44,8 @@ def test_an_acknowledged_alert_sends_no_reminder_and_its_end() -> None:
     assert history.told.words == ["fired", "resolved"]
 
 
-def test_an_end_of_a_silence_reminds_nobody_of_what_is_acknowledged() -> None:
-    """A silence that ends over a firing alert reminds of it, unless somebody knows already."""
+def test_an_end_of_a_silence_sends_no_reminder_of_what_is_acknowledged() -> None:
+    """A silence that ends over a firing alert reminds of it, unless it is acknowledged."""
     history = History(repeat_seconds=1_000)
     history.wrong()
     history.acknowledge()
@@ -98,7 +98,7 @@ def test_a_flapping_alert_stays_acknowledged_until_it_ends() -> None:
 
 
 async def test_a_restart_keeps_what_is_acknowledged(scenario: EngineScenario) -> None:
-    """The next life of the daemon knows by whom, and reminds nobody either."""
+    """The next life of the daemon knows by whom, and sends no reminder either."""
     await scenario.end_run(1)
     await scenario.round()
     (alert,) = scenario.engine.snapshot().alerts

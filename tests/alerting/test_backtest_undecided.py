@@ -201,7 +201,7 @@ async def test_what_was_recorded_stays_a_difference() -> None:
 
 
 async def test_a_silenced_alert_is_undecided() -> None:
-    """Nobody was notified because of a silence, which is not replayed."""
+    """No notification was sent because of a silence, which is not replayed."""
     log = [ended(1, 60), ended(2, 600, Status.SUCCEEDED), alert_event("silenced", 60)]
     assert "a silence held it back" in why((await run_backtest(*log))["run_failed"], Side.NEW)
 

@@ -43,7 +43,7 @@ async def explained(alerting: Alerting, pipeline: str = "7") -> Explanation:
 async def test_a_failure_that_match_excludes_names_the_rule_and_the_key(
     alerting: Alerting,
 ) -> None:
-    """That failing_repeatedly matches, and needs more failures, is not why nobody was notified."""
+    """That failing_repeatedly matches, and needs more failures, is not why it was not notified."""
     await alerting.use(*with_rule(SCHEDULED_ONLY))
     run = by_hand(failed(1))
     await alerting.happen(run)

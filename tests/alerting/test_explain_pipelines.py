@@ -135,7 +135,7 @@ async def test_a_pipeline_whose_alert_is_resolved_names_it_and_its_outputs(
 
 
 async def test_a_pipeline_names_an_alert_that_ended_while_pending(alerting: Alerting) -> None:
-    """That it did not last long enough is why nobody was notified."""
+    """That it did not last long enough is why it was not notified."""
     flow = failed().pipeline
     assert flow is not None
     alerting.live_state.name_pipeline("acme", flow.kind, flow.id, flow.name)

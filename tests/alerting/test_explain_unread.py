@@ -29,7 +29,7 @@ def lack(alerting: Alerting, *capabilities: str, edition: str = "LE") -> None:
 
 
 async def explained(alerting: Alerting) -> Explanation:
-    """Explain a flow of which nothing has happened, by the default rules."""
+    """Explain a flow without any events, by the default rules."""
     await alerting.use(*DEFAULT_RULES)
     alerting.live_state.name_pipeline("acme", PipelineKind.FLOW, "7", "orders")
     explanation = await alerting.explainer.pipeline("acme", PipelineKind.FLOW, "7")

@@ -319,8 +319,8 @@ def test_the_rule_that_came_farthest_answers() -> None:
         explanation = Explanation.of("it", some)
         assert explanation.reason is StepOutcome.PENDING
         assert "not notified, pending: rule run_failed: since" in explanation.answer
-    nobody = Explanation.of("it", [])
-    assert (nobody.answer, nobody.reason) == (
+    empty = Explanation.of("it", [])
+    assert (empty.answer, empty.reason) == (
         "it: not notified: no rule has evaluated it",
         StepOutcome.NOT_EVALUATED,
     )

@@ -1,4 +1,4 @@
-"""After a step whose commit failed nobody decides before the state was loaded from the store."""
+"""After a step whose commit failed no rule decides before the state was loaded from the store."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ async def test_a_plan_run_whose_task_waits_or_works_is_alive(
 
 
 async def test_a_job_group_that_a_plan_started_may_be_of_any_plan_run(tmp_path: Path) -> None:
-    """Before it is known of which: the plan's record may not be readable."""
+    """Before the plan is known: its record may not be readable."""
     task = state(1, Status.PENDING, created_at=at(60))
     task = msgspec.structs.replace(task, trigger=Trigger.PLAN)
     stuck = msgspec.structs.replace(default_rule(STUCK), match=Match(kind=(PLAN_RUN.value,)))

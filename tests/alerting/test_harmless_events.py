@@ -1,4 +1,4 @@
-"""An event that changes no alert is neither stored nor evaluated at once, and nobody can see it."""
+"""An event that changes no alert is neither stored nor evaluated at once, without a difference."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def reasons(alert: Alert, *others: Alert) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("rule", DOUBTFUL)
-def test_an_outage_suppresses_what_nobody_can_see(rule: str) -> None:
+def test_an_outage_suppresses_what_cannot_be_seen(rule: str) -> None:
     """While a workspace does not answer, what seems not to happen there does not fire."""
     inhibited = (f"inhibited:{OUTAGE.fingerprint}",)
     assert reasons(an_alert(rule), OUTAGE) == inhibited
@@ -66,7 +66,7 @@ def test_every_rule_has_its_place() -> None:
 
 
 def test_a_silenced_outage_inhibits_all_the_same() -> None:
-    """Whoever silences the outage does not want its consequences either."""
+    """A silence of the outage suppresses its consequences too."""
     outage = msgspec.structs.replace(OUTAGE, muted_by=("silence:7",))
     assert reasons(an_alert("not_fresh"), outage) == (f"inhibited:{outage.fingerprint}",)
 

@@ -18,7 +18,7 @@ from tests.alerting.related_runs import Family, evidence
 
 
 async def fails_alone(family: Family, number: str, recipe: str, trigger: Trigger) -> RunState:
-    """Let a job group of the flow fail, of which nothing says that a plan contains it."""
+    """Let a job group of the flow fail that nothing shows to be part of a plan."""
     created_at = family.engine_scenario.clock.now() - timedelta(seconds=20)
     job_group = msgspec.structs.replace(
         family.flow_run,
@@ -31,7 +31,7 @@ async def fails_alone(family: Family, number: str, recipe: str, trigger: Trigger
 
 
 async def test_the_success_of_a_plan_clears_only_what_ran_inside_it(tmp_path: Path) -> None:
-    """A recipe that somebody started by hand still fails when the plan has recovered."""
+    """A recipe that a person started by hand still fails when the plan has recovered."""
     async with engine_scenario(tmp_path) as scenario:
         family = Family(scenario)
         family.begin()

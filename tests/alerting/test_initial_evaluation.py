@@ -66,7 +66,7 @@ async def events(fixture: Fixture) -> list[AlertEvent]:
 
 
 async def test_an_earlier_failure_fires_once_from_the_stored_run(tmp_path: Path) -> None:
-    """Start, error, run and mark are those of the run; no event is named that nobody can read."""
+    """Start, error, run and mark are those of the run; no event is named that cannot be read."""
     async with engine_fixture(tmp_path, FAILED) as fixture:
         await had_ended(fixture.bus, fixture.live_state, state(1, BAD, error="no such table"))
         alert = only(await fixture.evaluate(60))
@@ -174,7 +174,7 @@ async def test_a_rule_that_names_a_kind_is_about_its_own_runs(tmp_path: Path) ->
         assert (alert.kind, alert.run) == (RunKind.JOB_GROUP, key(1))
 
 
-async def test_kinds_of_run_wait_for_each_other_but_not_for_ever(tmp_path: Path) -> None:
+async def test_kinds_of_run_wait_for_each_other_with_a_limit(tmp_path: Path) -> None:
     """Job groups are known first; plan runs, which cannot be read, are waited for a minute."""
     async with engine_fixture(tmp_path, FAILED) as fixture:
         await had_ended(fixture.bus, fixture.live_state, state(1, BAD))
@@ -325,7 +325,7 @@ async def as_left_by_an_older_daemon(folder: Path, *judged: str) -> None:
 @pytest.mark.parametrize(
     ("judged", "told"), [(("acme", "bridge"), []), ((), []), (("other", "bridge"), [FIRED])]
 )
-async def test_an_upgraded_daemon_publishes_nothing_anew(
+async def test_an_upgraded_daemon_publishes_nothing_again(
     tmp_path: Path, judged: tuple[str, ...], told: list[str]
 ) -> None:
     """A workspace that it never evaluated before has its first evaluation."""

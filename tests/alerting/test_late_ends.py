@@ -318,7 +318,7 @@ async def test_late_failures_of_one_batch_are_one_alert(
         assert set(alert.evidence) == {f"{WORKSPACE}:job_group:{n}:failed" for n in order}
 
 
-async def test_a_late_failure_that_did_not_last_notifies_nobody(tmp_path: Path) -> None:
+async def test_a_late_failure_that_did_not_last_is_not_notified(tmp_path: Path) -> None:
     """A rule that waits for a minute is not told of half a minute, whenever it is seen."""
     rule = msgspec.structs.replace(_RULE, for_seconds=60)
     async with engine_scenario(tmp_path, AlertingSettings(rules=(rule,)), start=END) as scenario:
@@ -329,7 +329,7 @@ async def test_a_late_failure_that_did_not_last_notifies_nobody(tmp_path: Path) 
 
 
 async def test_a_late_failure_inside_an_ended_alert_is_its_evidence(tmp_path: Path) -> None:
-    """Nobody is notified again, and the ended alert names it, also after a restart."""
+    """It is not notified again, and the ended alert names it, also after a restart."""
     async with engine_scenario(tmp_path, start=END) as scenario:
         await show(scenario, ended(1, BAD, at(-120)))
         await show(scenario, ended(3, OK, at(-60)))

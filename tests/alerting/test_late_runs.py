@@ -194,7 +194,7 @@ def test_an_older_snapshot_makes_no_flash() -> None:
     assert watch.memory is None
 
 
-def test_a_run_that_vanishes_without_an_event_is_not_late_for_ever() -> None:
+def test_a_run_that_vanishes_without_an_event_stops_being_late() -> None:
     """A run that came to belong to another one leaves this subject."""
     watch = Watch(RUN_OVERDUE, threshold=600)
     watch.evaluate(running(1), as_of=700)

@@ -65,7 +65,7 @@ async def test_the_end_of_a_late_run_resolves_and_teaches(tmp_path: Path) -> Non
         assert fixture.engine.snapshot().limits[0].runs == 11
 
 
-async def test_a_new_name_begins_nothing_anew(tmp_path: Path) -> None:
+async def test_a_new_name_resets_nothing(tmp_path: Path) -> None:
     """What is learned belongs to the pipeline by its id."""
     async with engine_fixture(tmp_path, RuleKind.RUN_OVERDUE) as fixture:
         for number in range(10):

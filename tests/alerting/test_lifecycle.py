@@ -23,7 +23,7 @@ def test_it_fires_and_resolves() -> None:
 
 
 def test_right_where_nothing_was_wrong_is_nothing() -> None:
-    """A success after a success notifies nobody."""
+    """A success after a success is not notified."""
     history = History()
 
     assert history.right() == "ok"
@@ -50,7 +50,7 @@ def test_what_passes_before_its_time_was_nothing() -> None:
     assert history.told.words == []
 
 
-def test_it_does_not_fire_while_nobody_knows() -> None:
+def test_it_does_not_fire_while_it_is_unknown() -> None:
     """Time passes, but what is known does not go on, or became unclear: no alert."""
     unknown, unclear = History(for_seconds=300), History(for_seconds=300)
     unknown.wrong()
@@ -76,7 +76,7 @@ def test_more_of_the_same_is_evidence() -> None:
 
 
 def test_a_silenced_alert_is_published_as_silenced_and_later_fires() -> None:
-    """Nobody is alarmed while a silence is at work; when it ends and it is still so, it fires."""
+    """A silence suppresses the notification; when it ends and it is still so, it fires."""
     history = History()
     history.muted_by = SILENCED
 
@@ -88,7 +88,7 @@ def test_a_silenced_alert_is_published_as_silenced_and_later_fires() -> None:
 
 
 def test_a_muted_alert_that_ends_was_never_published() -> None:
-    """A mute time notifies nobody at all, and no end is owed of what was not begun."""
+    """A mute time suppresses every notification, and no end is owed of what was not begun."""
     history = History()
     history.muted_by = ("mute",)
 
@@ -248,7 +248,7 @@ def test_what_was_over_when_seen_fires_and_resolves_at_once() -> None:
 
 
 def test_what_was_over_inside_an_ended_alert_is_evidence_of_it() -> None:
-    """Nobody is notified of the same trouble twice, however long ago it ended."""
+    """The same trouble is not notified twice, however long ago it ended."""
     history = History()
     history.wrong()
     history.right(after=600)
@@ -270,7 +270,7 @@ def test_what_was_over_while_another_alert_is_open_is_evidence_of_that() -> None
     assert history.held.alert.starts_at == NOON
 
 
-def test_what_was_over_sooner_than_the_rule_waits_notifies_nobody() -> None:
+def test_what_was_over_sooner_than_the_rule_waits_is_not_notified() -> None:
     """It would have ended while it was pending."""
     history = History(for_seconds=300)
     assert history.late(since=NOON - timedelta(hours=1), lasted=299) == [StepWord.TOO_SHORT]

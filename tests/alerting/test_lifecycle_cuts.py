@@ -1,4 +1,4 @@
-"""A process that dies between any two steps changes nothing in what somebody holds in the end."""
+"""A process that dies between any two steps changes nothing in what a subscriber has at the end."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _SCENARIOS = st.builds(
 
 
 def differences(seen: Seen, uncut: Seen) -> dict[str, object]:
-    """Return what somebody could report apart."""
+    """Return what a subscriber can distinguish."""
     found: dict[str, object] = {}
     if seen.ids != uncut.ids:
         found["ids"] = (seen.ids, uncut.ids)

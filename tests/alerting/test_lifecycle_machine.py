@@ -38,7 +38,7 @@ class AnyHistory(RuleBasedStateMachine):
         self.history.right(after=after)
 
     @rule(after=_SECONDS)
-    def nobody_knows(self, after: float) -> None:
+    def it_is_unknown(self, after: float) -> None:
         self.history.unclear(after=after)
 
     @rule(before=_SECONDS, lasted=_SECONDS)

@@ -180,7 +180,7 @@ def test_parts_of_a_shard_carry_its_name() -> None:
     assert part_rule("store@sales").evaluate(late, 400) == "ok"
 
 
-def test_a_daemon_that_is_gone_and_a_shard_that_nobody_holds_fire_until_they_are_back() -> None:
+def test_a_daemon_that_is_gone_and_a_shard_without_a_holder_fire_until_they_are_back() -> None:
     """Only those in trouble have a part; what is no trouble any more ends its alert."""
     troubles = (
         Trouble(part="daemon:north", since=at(100), reason="north is gone"),
@@ -194,12 +194,12 @@ def test_a_daemon_that_is_gone_and_a_shard_that_nobody_holds_fire_until_they_are
         rule = part_rule(part)
         assert rule.evaluate(lacking, 200) == "firing"
         assert rule.firing.since == since
-        # By whoever has just taken over the watch, and has not looked yet.
+        # By a daemon that has just taken over the watch, and has not looked yet.
         assert rule.evaluate(facts(shard="_cluster", troubles=None), 250) == "unknown"
         assert rule.evaluate(facts(shard="_cluster"), 300) == "ok"
 
 
-def test_somebody_who_overwrites_retained_topics_fires_until_it_ends() -> None:
+def test_a_client_that_overwrites_retained_topics_fires_until_it_ends() -> None:
     """The reason names the topic, by which its writer can be found."""
     rule, topic = part_rule("retained"), "dataprep/v1/w/state"
     assert rule.evaluate(facts(), 0) == "ok"

@@ -149,7 +149,7 @@ async def test_right_after_a_start_a_part_counts_for_its_flow_run(tmp_path: Path
         assert alert.kind is RunKind.FLOW_RUN
 
 
-async def test_a_link_that_never_comes_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+async def test_the_wait_for_a_link_that_never_comes_has_a_limit(tmp_path: Path) -> None:
     """After fifteen seconds the plan's failure fires by itself."""
     async with engine_scenario(tmp_path) as scenario:
         family = Family(scenario)
@@ -248,7 +248,7 @@ async def test_the_next_night_is_the_same_trouble(tmp_path: Path) -> None:
 async def test_a_failure_in_a_plan_that_has_an_alert_is_its_evidence(
     tmp_path: Path,
 ) -> None:
-    """The plan failed last night and runs again: what fails in it now notifies nobody again."""
+    """The plan failed last night and runs again: what fails in it now is not notified again."""
     async with engine_scenario(tmp_path) as scenario:
         await Family(scenario).plan_ends()
         await scenario.round(3_600)

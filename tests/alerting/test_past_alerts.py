@@ -138,7 +138,7 @@ async def test_ended_alerts_stay_as_long_as_the_log_keeps_their_events() -> None
         assert bool(list(pending.rows(ENDED))) is stays, (days, kept_days)
 
 
-async def test_one_that_nobody_was_notified_of_has_an_end_too() -> None:
+async def test_one_that_was_not_notified_has_an_end_too() -> None:
     """An alert that ended in silence is resolved; one that never fired stays pending."""
     alert = replace(an_alert(), starts_at=NOON)
     silent = EndedAlert(alert=alert, word=StepWord.ENDED_UNNOTIFIED, at=NOON + MINUTE)

@@ -68,7 +68,7 @@ async def test_the_first_cycle_has_limits_from_the_past(tmp_path: Path) -> None:
 
 
 async def test_before_all_of_a_kind_is_known_nothing_is_read(tmp_path: Path) -> None:
-    """A list of which some pages are missing shows other runs than the newest."""
+    """A list without some of its pages shows other runs than the newest."""
     async with engine_fixture(tmp_path, RuleKind.RUN_OVERDUE) as fixture:
         await store(fixture, past(*range(10)))
         await fixture.look_again()
@@ -128,7 +128,7 @@ async def test_a_run_that_is_followed_counts_by_its_event_alone(tmp_path: Path) 
 
 
 async def test_only_successes_of_the_past_teach(tmp_path: Path) -> None:
-    """A failure is quick, and a canceled run lasts as long as somebody lets it."""
+    """A failure is quick, and a canceled run lasts as long as a person lets it."""
     async with engine_fixture(tmp_path, RuleKind.RUN_OVERDUE) as fixture:
         bad = [
             replace(run, status=status, key=replace(run.key, id=f"{status}{run.key.id}"))

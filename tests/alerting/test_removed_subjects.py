@@ -71,7 +71,7 @@ async def test_a_deleted_flow_fails_no_more(tmp_path: Path) -> None:
 
 
 async def test_the_end_says_which_flow_has_the_name_now(tmp_path: Path) -> None:
-    """Whoever reads it must not think that the flow of that name failed, or was deleted."""
+    """It must not read as if the flow of that name had failed, or had been deleted."""
     async with engine_scenario(tmp_path) as scenario:
         list_flows(scenario, 1, 2, 3)
         await scenario.end_runs([1, 2, 3])

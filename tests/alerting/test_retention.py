@@ -84,7 +84,7 @@ async def test_of_too_much_the_oldest_goes() -> None:
 
 
 async def test_what_is_kept_is_compared_with_nothing_but_the_limit() -> None:
-    """Very many rows of which none must go hold nobody up: each is evaluated once."""
+    """Very many rows that all stay delay no other work: each is evaluated once."""
 
     class Counted(datetime):
         """An instant that counts how often it is compared."""

@@ -75,7 +75,7 @@ def test_a_schedule_whose_flow_was_deleted_is_no_disabled_one() -> None:
     assert told.last == Ok(at=at(600), reason="pipeline removed")
 
 
-def test_a_schedule_of_which_something_is_left_is_evaluated() -> None:
+def test_a_schedule_with_a_remaining_part_is_evaluated() -> None:
     """One of two flows was deleted: the other one does not run any more either."""
     both = (*ON.pipelines, Pipeline(kind=PipelineKind.FLOW, id="12"))
     half = msgspec.structs.replace(ON, pipelines=both, deleted=ON.pipelines)

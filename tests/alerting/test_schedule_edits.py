@@ -1,4 +1,4 @@
-"""Schedules that are edited, switched and deleted while somebody waits for what they start."""
+"""Schedules that are edited, switched and deleted while a rule waits for what they start."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ Said = tuple[datetime, tuple[ScheduleTrigger, ...] | None]
 def _in_force(edits: list[tuple[int, int]], readings: list[datetime]) -> list[Said]:
     """Return the definitions of the schedule over time; a deleted one does not come back.
 
-    Of several edits between two readings nobody could see but the last, so there is one.
+    Of several edits between two reads only the last can be seen, so there is one.
     """
     said: list[Said] = [(TEN - timedelta(days=1), SAYS[0])]
     for minutes, choice in sorted(edits):

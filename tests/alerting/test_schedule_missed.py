@@ -118,7 +118,7 @@ def test_what_was_to_start_before_the_first_evaluation_is_not_missed() -> None:
 
 
 def test_runs_that_no_schedule_started_do_not_count() -> None:
-    """Somebody's own run, and one inside a plan, are not the one that was awaited."""
+    """A run by hand, and one inside a plan, are not the one that was awaited."""
     history = History(schedule(HALF_PAST))
     history.start(at("10:30:02"), trigger=Trigger.MANUAL)
     history.start(at("10:30:03"), trigger=Trigger.PLAN)
@@ -157,7 +157,7 @@ def test_what_a_long_flow_run_begins_later_is_no_start() -> None:
 
 
 def test_schedules_that_are_not_seen_are_not_guessed() -> None:
-    """Somebody else's schedule starts a flow each hour, and then no more: it was never visible."""
+    """Another person's schedule starts a flow each hour, and then ends: it was never visible."""
     history = History()
     for hour in range(11, 20):
         history.start(at(f"{hour}:30:01"))
@@ -210,7 +210,7 @@ def test_watchers_and_what_cannot_be_read_expect_nothing() -> None:
 
 
 def test_one_time_that_did_not_come_ends_with_any_start() -> None:
-    """Nothing else is to come, so whoever starts the pipeline ends it.
+    """Nothing else is to come, so any start of the pipeline ends it.
 
     That the workspace switches such a schedule off does not.
     """
@@ -226,7 +226,7 @@ def test_one_time_that_did_not_come_ends_with_any_start() -> None:
     assert history.notices == ["21 10:20", "-21 12:05"]
 
 
-def test_nobody_waits_any_more_for_what_was_switched_off() -> None:
+def test_what_was_switched_off_is_not_awaited_any_more() -> None:
     """Switched off, or deleted: the alert is over as of then."""
     history = History(schedule(HALF_PAST))
     history.evaluate(at("10:45"))
@@ -243,7 +243,7 @@ def test_nobody_waits_any_more_for_what_was_switched_off() -> None:
 
 
 def test_a_rule_may_expect_starts_of_no_visible_schedule() -> None:
-    """For pipelines whose schedules belong to others; whoever starts them."""
+    """For pipelines whose schedules belong to others, by any start."""
     history = History(expect="0 0 2 ? * MON-FRI", timezone="Europe/Berlin")
     history.evaluate(at("23 00:00"))
     assert history.notices == []  # a weekend
@@ -256,7 +256,7 @@ def test_a_rule_may_expect_starts_of_no_visible_schedule() -> None:
     assert history.notices == ["23 01:00", "-23 08:00"]
 
 
-def test_another_expression_begins_anew() -> None:
+def test_another_expression_starts_over() -> None:
     """A changed rule does not apply to the past."""
     history = History(expect="0 0 * * * ?")
     history.evaluate(at("11:05"))

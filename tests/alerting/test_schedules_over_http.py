@@ -116,7 +116,7 @@ class Night:
                     break
 
     async def sleep(self, until: datetime) -> None:
-        """Let only the time pass, as while nobody monitors."""
+        """Let only the time pass, as while no daemon runs."""
         seconds = (until - self.clock.now()).total_seconds()
         await advance_together(self.world_clock, self.clock, seconds=seconds)
 

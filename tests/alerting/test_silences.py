@@ -30,7 +30,7 @@ HOUR = timedelta(hours=1)
 
 
 def a_silence(*matchers: str, starts_at: datetime = NOW, hours: float = 1.0) -> Silence:
-    """Return a silence as somebody asks for one."""
+    """Return a silence as a user requests one."""
     return new_silence(
         matchers=matchers or ("workspace=marketing",),
         author="eve",
@@ -79,7 +79,7 @@ def faults_of(**changed: object) -> list[str]:
     ],
 )
 def test_an_impossible_silence_is_refused(changed: dict[str, object], told: str) -> None:
-    """No end, no matcher, a label that no alert has, nobody's name: one sentence each."""
+    """No end, no matcher, a label that no alert has, no author: one sentence each."""
     assert [told in problem for problem in faults_of(**changed)].count(True) == 1
 
 
@@ -210,7 +210,7 @@ def test_a_configured_silence_keeps_its_id() -> None:
 
 
 def test_two_that_ask_for_the_same_get_two() -> None:
-    """Taking back one's own silence takes back nobody else's."""
+    """Taking back one's own silence leaves those of others."""
     assert a_silence().id != a_silence().id
 
 

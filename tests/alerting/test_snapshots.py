@@ -84,8 +84,8 @@ async def test_a_removed_rule_awaits_nothing() -> None:
     assert shown.now().missed == {}
 
 
-async def test_what_is_shown_while_all_is_read_anew_does_not_stay() -> None:
-    """Somebody reads it in between: half of it is shown then, and all of it afterwards."""
+async def test_what_is_shown_while_all_is_read_again_does_not_stay() -> None:
+    """A reader takes it in between: half of it is shown then, and all of it afterwards."""
     shown = Shown("schedule_missed")
     await shown.remember("schedule_missed", 1)
     shown.tables[LEARNED].update(

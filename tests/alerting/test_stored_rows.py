@@ -35,7 +35,7 @@ def learned_of(value: bytes) -> Learned | None:
     [b"", b"{", b"[]", row([[400.0, -3]]), row([[400.0, 0]]), row([[400.0]])],
     ids=["empty", "cut", "a list", "negative count", "no count", "no pair"],
 )
-def test_a_row_that_cannot_be_is_learned_anew(value: bytes) -> None:
+def test_a_row_that_cannot_be_is_learned_again(value: bytes) -> None:
     """A count below one stood in the way of every rule once, since no sketch accepts it."""
     assert learned_of(row([PAIR])) is not None
     assert learned_of(value) is None

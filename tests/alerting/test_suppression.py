@@ -74,7 +74,7 @@ async def test_a_silenced_alert_fires_when_the_silence_ends(history: EngineScena
 async def test_the_end_of_a_fired_alert_is_published_in_silence(
     history: EngineScenario,
 ) -> None:
-    """Whoever was notified of the start is notified of the end, silence or not."""
+    """A receiver that was notified of the start is notified of the end, silence or not."""
     await history.end_run(1)
     await history.round()
     await history.engine.add_silence(silence(history))

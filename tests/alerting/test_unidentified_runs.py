@@ -139,7 +139,7 @@ async def test_the_next_failure_of_its_pipeline_goes_on_under_its_name(tmp_path:
 
 
 async def test_every_failure_in_it_has_to_be_settled(tmp_path: Path) -> None:
-    """Of two flows, and of one that nobody can name yet; recipes are settled each by itself."""
+    """Of two flows, and of one without a name yet; recipes are settled each by itself."""
     async with seen(tmp_path) as scenario:
         await scenario.see(1, "Failed", recipe=Recipe(id="7"))
         await scenario.see(2, "Failed")

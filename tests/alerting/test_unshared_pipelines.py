@@ -67,7 +67,7 @@ def unshare(history: EngineScenario, *flows: int) -> None:
 
 
 async def pass_time(history: EngineScenario, seconds: float) -> None:
-    """Let a minute after the other pass, of which all lists of runs were read."""
+    """Let minutes pass, with all lists of runs read in each."""
     for _ in range(round(seconds / 60)):
         now = history.clock.now() + timedelta(seconds=60)
         history.live_state.confirm(WORKSPACE, RunKind.JOB_GROUP, now, complete_at=now)
@@ -117,7 +117,7 @@ async def test_a_clock_set_back_delays_no_evaluation(history: EngineScenario) ->
 
 
 async def test_an_alert_about_a_hidden_flow_stays_and_says_why(history: EngineScenario) -> None:
-    """Nobody can see whether it is over; that of another flow ends as ever."""
+    """It cannot be seen whether it is over; that of another flow ends as ever."""
     wait_in_queue(history, 1, 2)
     await pass_time(history, 600)
     assert firing(history, "run_stuck") == ["1", "2"]
@@ -174,7 +174,7 @@ class TestUnshared:
         assert rule.evaluate(status(unshared=unshared(*range(1, 40))), 60) == "ok"
 
     def test_what_is_only_remembered_neither_fires_nor_resolves(self) -> None:
-        """After a restart nobody has asked yet whether they are shared again."""
+        """After a restart no poll has asked yet whether they are shared again."""
         rule = EvaluatedRule(RuleKind.PIPELINES_UNSHARED)
         remembered = status(unshared=unshared(1), is_remembered=True)
         assert rule.evaluate(remembered, 0) == "unknown"

@@ -253,7 +253,7 @@ async def _pair_words(
 
 
 async def test_a_new_token_that_is_refused_has_no_end_of_another(tmp_path: Path) -> None:
-    """The access token in use goes on being refreshed, so its end is nobody's business."""
+    """The access token in use goes on being refreshed, so its end is not reported."""
     async with engine_fixture(tmp_path, PAIR_RULE) as fixture:
         for seconds in (60, 600):
             token = TokenStatus(expires_at=at(5 * MINUTE), trouble=REFUSED)
@@ -265,7 +265,7 @@ async def test_a_new_token_that_is_refused_has_no_end_of_another(tmp_path: Path)
             )
 
 
-async def test_an_end_that_nobody_named_is_not_over(tmp_path: Path) -> None:
+async def test_an_end_without_a_reason_is_not_over(tmp_path: Path) -> None:
     """A pair whose access token has no known end is in danger, and not said to have expired."""
     async with engine_fixture(tmp_path, PAIR_RULE) as fixture:
         (words,) = await _pair_words(fixture, 60, TokenStatus(trouble=LOST))

@@ -71,7 +71,7 @@ class TestUnreachable:
     def test_what_is_only_remembered_neither_fires_nor_resolves(
         self, remembered: Reachability
     ) -> None:
-        """A restart repeats what was shown before, and nobody has asked the workspace since."""
+        """A restart repeats what was shown before, and no poll has asked the workspace since."""
         rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
         assert rule.evaluate(status(remembered, is_remembered=True), 0) == "unknown"
 
@@ -284,7 +284,7 @@ class TestMisses:
         assert rule.firing.since == at(60)
         assert rule.firing.facts == {"missed": 9.0, "first_missed_at": "2026-11-21T10:01:00Z"}
 
-    def test_a_restart_begins_to_count_anew(self) -> None:
+    def test_a_restart_restarts_the_count(self) -> None:
         """A lower total is another life of the daemon, and what it counted was missed as well."""
         rule = EvaluatedRule(RuleKind.CALLBACKS_MISSED)
         words = [self.evaluate(rule, *pair) for pair in ((5, 0), (7, 60), (0, 90), (1, 120))]

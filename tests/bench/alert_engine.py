@@ -1,7 +1,7 @@
 """What alerting costs a daemon that watches 10,000 pipelines, with the store that it writes to.
 
 Half of the pipelines are failing already and 2,000 runs are active. Further failures go through the
-engine in batches, as a burst does, with 10 rules and with 1,000 of which one matches each event;
+engine in batches, as a burst does, with 10 rules and with 1,000, one of them matching each event;
 then one by one, as they usually come. Beside them go runs of pipelines that have no alert: the
 events of whole runs, and their successes alone, which change no more than what rules remember.
 Beside that: one evaluation of live state, and how long a start takes to restore stored alerts.
@@ -53,7 +53,7 @@ class Sizes(Struct, frozen=True, kw_only=True):
     active: int = 2_000
     burst: int = 2_000
     alone: int = 50
-    healthy: int = 1_000  # pipelines of which runs succeed
+    healthy: int = 1_000  # pipelines with successful runs
 
 
 class _History:

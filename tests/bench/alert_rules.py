@@ -3,7 +3,7 @@
 Failures of 10,000 pipelines, one after the other, go through what alerting does with an event
 before it is stored: the rules that match are found and evaluated, and their memory is encoded as it
 is stored. With 10 rules and with 1,000 exactly one matches each event, so the two should cost the
-same; beside them 1,000 of which ten match.
+same; beside them 1,000, ten of them matching.
 """
 
 from __future__ import annotations

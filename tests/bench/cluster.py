@@ -121,7 +121,7 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
 
 
 def _workspace_names(daemons: Sequence[str], of_each: int) -> list[str]:
-    """Return names of workspaces, of which each daemon is to have so many."""
+    """Return names of workspaces, so many for each daemon."""
     found: dict[str, list[str]] = {name: [] for name in daemons}
     for number in count(1):
         workspace = f"team-{number}"

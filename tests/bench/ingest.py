@@ -2,7 +2,7 @@
 
 Ours is the listener over the store, as the daemon runs it: the secret and the signature of each
 callback are checked, its body is understood, and it is on disk before it is answered. The inbox
-grows and nobody reads it, because the other side has nobody who does anything either. The other
+grows and is not read, because the other side has no consumer either. The other
 side is an aiohttp handler that reads the body and answers. Both serve the same requests over 64
 kept connections from one process that uses less of a core than the server (its share is shown),
 each in a process of its own, in turns within one run. Each callback names another run.

@@ -1,4 +1,4 @@
-"""The listener for callbacks over the durable store, as a process: nobody reads the inbox.
+"""The listener for callbacks over the durable store, as a process: the inbox is not read.
 
 ``python -m tests.bench.listener_process FILE SECRET SIGNING_KEY`` prints its port and serves until
 ended.
@@ -19,7 +19,7 @@ from monitor.callbacks.settings import CallbackSettings, ListenerSettings, Signa
 from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
 
-_INBOX_BOUND = 10_000_000  # nobody reads it
+_INBOX_BOUND = 10_000_000  # it is not read
 
 
 async def main(path: str, secret: str, signing_key: str) -> None:

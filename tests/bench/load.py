@@ -97,7 +97,7 @@ class _Connection(asyncio.Protocol):
             self._request = b""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        del exc  # whoever ended it, and why, makes no difference
+        del exc  # the cause of its end makes no difference
         if self._transport is not None:
             self._sender.lost(self, run_id=self._run_id)
 

@@ -4,7 +4,7 @@
 stands between, nothing is checked. Its settings are those that it comes with, save for two that
 help it: the broker keeps its session (a fixed client id, no clean session), and a lost broker is
 retried each second, as ours does at first, not each 15. A flow that answers from a ``complete``
-node, once the broker has acknowledged, is not used: while the broker is away it answers nobody.
+node, once the broker has acknowledged, is not used: while the broker is away it answers no caller.
 
 Node-RED is optional: the program that ``NODE_RED`` names, or ``node-red`` on the path.
 """

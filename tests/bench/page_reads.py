@@ -1,6 +1,6 @@
 """Whether many pipelines slow down those who look: overview and JSON API, 10,000 beside 100.
 
-Two daemons as they are installed, which differ in the number of pipelines alone, each of which has
+Two daemons as they are installed, which differ in the number of pipelines alone; each pipeline has
 the same number of ended runs. Each request has an address of its own, so that the overview is
 rendered for it. Both sides are asked in turns, one request after the other, for the same.
 """

@@ -1,7 +1,7 @@
-"""What people who keep the page open cost: callbacks beside fifty of them, and beside nobody.
+"""What people who keep the page open cost: callbacks beside fifty of them, and without viewers.
 
 One daemon as it is installed, whose runs are called back at a steady rate; each callback changes
-what the page shows. In turns nobody looks, and fifty viewers keep the overview open, in a process
+what the page shows. In turns no viewer, and fifty viewers keep the overview open, in a process
 of their own (`viewers.py` does what the page's script does). Compared is the processor time of the
 daemon for each callback.
 """
@@ -99,7 +99,7 @@ async def _round(sizes: Sizes, daemon: RunningDaemon, first_id: int) -> float:
 def _figures(
     sizes: Sizes, alone: list[float], beside: list[float], seen: list[Watched]
 ) -> list[Figure]:
-    without = Figure(name="nobody: processor time", values=tuple(alone), unit="ms")
+    without = Figure(name="no viewers: processor time", values=tuple(alone), unit="ms")
     watched = Figure(
         name=f"{sizes.viewers} viewers: processor time", values=tuple(beside), unit="ms"
     )
@@ -108,7 +108,7 @@ def _figures(
     return [
         without,
         watched,
-        ratios("processor time, viewers over nobody", watched, without, target=1.3),
+        ratios("processor time, viewers over none", watched, without, target=1.3),
         Figure(name="requests of a viewer", values=tuple(requests)),
         Figure(name="bytes of such an answer", values=tuple(kilobytes), unit="kB"),
     ]

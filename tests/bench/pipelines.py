@@ -1,7 +1,7 @@
 """Whether many pipelines disturb callbacks: 200 a second beside rounds and scrapes of 10,000.
 
 Two daemons as they are installed, both with the runs that are called back known. One watches the 50
-pipelines of these runs and nobody scrapes it. The other watches 10,000, each with a run that ended,
+pipelines of these runs and is not scraped. The other watches 10,000, each with a run that ended,
 so that what it does at intervals has all of them to go through; and its metrics are scraped each
 second, as Prometheus asks for them. The callbacks are those of the same 50 pipelines. Each is timed
 until its message is at the MQTT subscriber. Both take turns in one run.

@@ -227,7 +227,7 @@ def test_saved_results_are_read_compared_and_shown(tmp_path: Path) -> None:
     assert len(rows.splitlines()) == 3
 
 
-def test_a_whole_share_slows_nobody() -> None:
+def test_a_whole_share_causes_no_slowdown() -> None:
     """Where nothing is cut, no control group is needed."""
     with held_to(1.0, os.getpid()):
         assert Path("/proc/self/cgroup").exists()
@@ -270,7 +270,7 @@ async def test_reads_beside_many_pipelines_are_measured() -> None:
 
 @pytest.mark.soak
 async def test_viewers_are_measured() -> None:
-    """Callbacks beside viewers, who ask for the page again, and beside nobody yield a ratio."""
+    """Callbacks beside viewers, who ask for the page again, and without viewers yield a ratio."""
     sizes = page_viewers.Sizes(
         repetitions=1, requests_per_minute=MANY, seconds=0.3, viewers=3, pipelines=5
     )

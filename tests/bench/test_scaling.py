@@ -13,7 +13,7 @@ SMALL = Load(workspaces=200, runs_a_day=20_000)
 
 
 def test_the_document_has_the_table_of_the_script() -> None:
-    """Whoever changes a cost, a load or the simulation writes the table again."""
+    """A change of a cost, a load or the simulation needs a new table."""
     text = DOCUMENT.read_text()
     begin, end = (
         "<!-- the table of python -m tests.bench.scaling -->\n",

@@ -32,7 +32,7 @@ def change(number: int) -> Change:
     return Change(runs=(run(number, Status.RUNNING),), events=(event(number),))
 
 
-async def commit_for_ever(bus: EventBus, first: int) -> None:
+async def commit_until_stopped(bus: EventBus, first: int) -> None:
     number = first
     while True:
         await bus.commit(change(number), timeout_seconds=SOON)
@@ -42,7 +42,7 @@ async def commit_for_ever(bus: EventBus, first: int) -> None:
         number += COMMITTERS
 
 
-async def step_for_ever(bus: EventBus) -> None:
+async def step_until_stopped(bus: EventBus) -> None:
     """Count the events that were read, in state that must never part from the position."""
     position = await bus.subscribe("counter", start=Start.OLDEST)
     while True:
@@ -58,8 +58,8 @@ async def run_until_killed(path: Path, first: int) -> None:
     bus = await SqliteBus.open(path, clock=SystemClock(), registry=CollectorRegistry())
     async with asyncio.TaskGroup() as tasks:
         for number in range(COMMITTERS):
-            tasks.create_task(commit_for_ever(bus, first + number))
-        tasks.create_task(step_for_ever(bus))
+            tasks.create_task(commit_until_stopped(bus, first + number))
+        tasks.create_task(step_until_stopped(bus))
 
 
 async def fill_the_disk(path: Path, first: int) -> None:

@@ -372,7 +372,7 @@ async def test_a_running_store_is_exported_as_it_is_at_one_time(
     )
     before = await stored_in(store)
     numbers = iter(range(1_000, 9_000))
-    writing = asyncio.create_task(commit_for_ever(bus, numbers))
+    writing = asyncio.create_task(commit_until_stopped(bus, numbers))
     for number in range(3):
         await exported(store, tmp_path / f"{number}.dump")
     writing.cancel()
@@ -389,6 +389,6 @@ async def test_a_running_store_is_exported_as_it_is_at_one_time(
         assert (await shards_of(url))[""].newest_position == len(positions)
 
 
-async def commit_for_ever(bus: SqliteBus, numbers: Iterator[int]) -> None:
+async def commit_until_stopped(bus: SqliteBus, numbers: Iterator[int]) -> None:
     for number in numbers:
         await bus.commit(events(number), timeout_seconds=SOON)

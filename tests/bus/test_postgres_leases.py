@@ -88,7 +88,7 @@ async def test_the_shards_of_a_dead_daemon_are_taken_over_when_its_lease_expires
     assert all([await south.write(bus) for bus in south.hosted.values()])
 
 
-async def test_a_daemon_that_was_stopped_over_its_expiry_begins_anew(
+async def test_a_daemon_that_was_stopped_over_its_expiry_starts_over(
     cluster: LeaseCluster,
 ) -> None:
     """Its shards are lost at once; afterwards it gets its share again, by handover."""

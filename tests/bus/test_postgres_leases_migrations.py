@@ -64,7 +64,7 @@ async def test_daemons_that_start_together_apply_the_schema_once(empty_database:
         assert await examine(connection) == newest_schema()
 
 
-async def test_a_database_that_is_being_filled_is_not_waited_for_for_ever(
+async def test_the_wait_for_a_database_that_is_being_filled_has_a_limit(
     connection: Connection, empty_database: str
 ) -> None:
     """A daemon that prepares or fills it has a lock; the message names that, not a time-out."""

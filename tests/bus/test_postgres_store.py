@@ -190,7 +190,7 @@ async def test_a_daemon_that_stands_still_inside_a_transaction_is_taken_over(
     assert north.metric("fenced_writes_total") == 1
 
 
-async def test_a_daemon_that_was_stopped_publishes_nothing_and_begins_anew(
+async def test_a_daemon_that_was_stopped_publishes_nothing_and_starts_over(
     cluster: StoreCluster,
 ) -> None:
     """Its clock has gone on: it may not publish from the first instruction on, and knows why."""
@@ -262,7 +262,7 @@ async def test_a_daemon_whose_name_was_taken_ends(cluster: StoreCluster) -> None
         "UPDATE daemon SET incarnation = gen_random_uuid(),"
         " expires_at = clock_timestamp() + interval '1 hour'"
     )
-    renewing = asyncio.create_task(_renew_for_ever(cluster))
+    renewing = asyncio.create_task(_renew_until_stopped(cluster))
     try:
         async with asyncio.timeout(LONG_SECONDS):
             with pytest.raises(BusLostError, match="uses the name north"):
@@ -273,7 +273,7 @@ async def test_a_daemon_whose_name_was_taken_ends(cluster: StoreCluster) -> None
     assert north.buses == {}
 
 
-async def _renew_for_ever(cluster: StoreCluster) -> None:
+async def _renew_until_stopped(cluster: StoreCluster) -> None:
     while True:
         await cluster.connection.execute("UPDATE daemon SET renewed_at = clock_timestamp()")
 

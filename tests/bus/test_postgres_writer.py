@@ -15,7 +15,7 @@ from tests.bus.examples import SOON, callback, event, events, log_of, run
 from tests.bus.postgres_backend import TestDaemon, connect, new_database
 from tests.postgres_server import PostgresServer
 
-FOR_EVER = 600.0
+LONG_LINGER = 600.0
 SHORT_SECONDS = 0.1
 _DAMAGES = [b"", b"{}", b"[]", b"null", b"{", b",", b"\xff", b"\0", b"[" * 50_000]
 
@@ -68,7 +68,7 @@ async def test_a_patient_write_goes_with_the_next_one(daemon: TestDaemon) -> Non
     before = transactions(daemon)
     step = asyncio.create_task(
         bus.advance(
-            Step(consumer="mqtt", position=7), timeout_seconds=SOON, linger_seconds=FOR_EVER
+            Step(consumer="mqtt", position=7), timeout_seconds=SOON, linger_seconds=LONG_LINGER
         )
     )
     done, _ = await asyncio.wait([step], timeout=SHORT_SECONDS)

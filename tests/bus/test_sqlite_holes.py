@@ -117,7 +117,7 @@ async def test_a_hole_makes_no_reader_run_in_circles(
     make_hole(tmp_path / "state.db")
     turns = 0
 
-    async def read_for_ever() -> None:
+    async def read_until_stopped() -> None:
         nonlocal turns
         position = 0
         while True:
@@ -128,7 +128,7 @@ async def test_a_hole_makes_no_reader_run_in_circles(
             else:
                 await bus.wait(position, timeout_seconds=0.1)
 
-    reading = asyncio.create_task(read_for_ever())
+    reading = asyncio.create_task(read_until_stopped())
     committing = asyncio.create_task(bus.commit(events(10), timeout_seconds=SOON))
     with pytest.raises(BusLostError):
         async with asyncio.timeout(SOON):
@@ -145,11 +145,11 @@ async def test_waiting_in_a_loop_lets_others_run(tmp_path: Path) -> None:
     bus = await store_in_use(tmp_path / "state.db")
     has_stopped = asyncio.Event()
 
-    async def wait_for_ever() -> None:
+    async def wait_until_stopped() -> None:
         while not has_stopped.is_set():
             await bus.wait(0, timeout_seconds=SOON)
 
-    waiting = asyncio.create_task(wait_for_ever())
+    waiting = asyncio.create_task(wait_until_stopped())
     await asyncio.sleep(0)
     asyncio.get_running_loop().call_soon(has_stopped.set)
     async with asyncio.timeout(SOON):

@@ -105,7 +105,7 @@ async def test_a_probe_that_fits_ends_no_trouble(
     assert registry.get_sample_value("dataprep_monitor_store_writes_refused_total") == 2
 
 
-async def test_trouble_after_a_quiet_time_is_counted_anew(
+async def test_trouble_after_a_quiet_time_restarts_the_count(
     writer: StoreWriter, record: WriteFailureRecord, clock: ManualClock
 ) -> None:
     """What happened an hour ago is over; what comes and goes within minutes is one trouble."""

@@ -22,7 +22,7 @@ from monitor.model.errors import BusUnavailableError
 from tests.bus.examples import SOON, callback, events, log_of
 from tests.clocks import ManualClock
 
-FOR_EVER = 600.0
+LONG_LINGER = 600.0
 
 
 class Store:
@@ -142,7 +142,7 @@ async def test_a_patient_write_goes_with_the_next_one(
             bus.advance(
                 Step(consumer="mqtt", position=position),
                 timeout_seconds=SOON,
-                linger_seconds=FOR_EVER,
+                linger_seconds=LONG_LINGER,
             )
         )
         for position in (1, 2)
@@ -167,7 +167,9 @@ async def test_a_patient_write_is_stored_at_its_end(bus: SqliteBus) -> None:
 async def test_closing_stores_patient_writes(tmp_path: Path) -> None:
     """A write that still waits for company is durable when the store is closed."""
     store = Store(tmp_path / "state.db")
-    patient = store.writer.write(store_entries, "a", timeout_seconds=SOON, linger_seconds=FOR_EVER)
+    patient = store.writer.write(
+        store_entries, "a", timeout_seconds=SOON, linger_seconds=LONG_LINGER
+    )
     waiting = asyncio.create_task(patient)
     await asyncio.sleep(0)
     await store.writer.close()

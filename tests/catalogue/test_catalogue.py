@@ -163,7 +163,7 @@ def test_a_concrete_path_finds_its_operation(
 
 
 def test_an_unknown_path_finds_nothing() -> None:
-    """A method or a path outside the catalogue is nobody's."""
+    """A method or a path outside the catalogue has no operation."""
     assert find("GET", "/v4/nothing") is None
     assert find("PUT", "/v4/people/current") is None
 

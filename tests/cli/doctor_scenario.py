@@ -36,7 +36,7 @@ _READS = (
     "listUserDefinedFunctions",
 )
 
-_NOBODY = 65_534
+_UNPRIVILEGED = 65_534
 
 Report = dict[str, CheckLine]
 
@@ -120,7 +120,7 @@ def outcomes(report: Report) -> dict[str, str]:
 
 @contextlib.asynccontextmanager
 async def other_server(status: int, body: object = None) -> AsyncIterator[int]:
-    """Somebody else's server: answers everything with one status and one body."""
+    """A foreign server: answers everything with one status and one body."""
 
     async def answer(_: web.Request) -> web.Response:
         return web.json_response(body, status=status)
@@ -138,10 +138,10 @@ async def other_server(status: int, body: object = None) -> AsyncIterator[int]:
 
 @contextlib.contextmanager
 def without_rights() -> Iterator[None]:
-    """Be nobody for a while, since root may write everywhere."""
+    """Drop root's rights for a while, since root may write everywhere."""
     user = os.geteuid()
     if user == 0:
-        os.seteuid(_NOBODY)
+        os.seteuid(_UNPRIVILEGED)
     try:
         yield
     finally:

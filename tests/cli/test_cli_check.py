@@ -147,7 +147,7 @@ FILE_OF_RUNS = '[file]\npath = "/tmp/events.jsonl"\nevents = ["run.*"]\n'
         ("[alerting]\ndefaults = false\n", ""),
     ],
 )
-def test_alerts_that_reach_nobody_are_a_warning(
+def test_alerts_that_no_output_takes_are_a_warning(
     folder: Path, capsys: pytest.CaptureFixture[str], more: str, warned: str
 ) -> None:
     """Without an output that takes alerts the file is right, and a warning has the way out."""

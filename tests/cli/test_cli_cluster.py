@@ -14,7 +14,7 @@ from tests.web.served_cluster import served_cluster, shard, two_daemons
 async def test_the_command_lists_daemons_and_shards(
     tmp_path: Path, run_command: CommandProcess
 ) -> None:
-    """A table for people, JSON, the shards as CSV; exit 1 where nobody holds one."""
+    """A table for people, JSON, the shards as CSV; exit 1 where one has no holder."""
     async with served_cluster(tmp_path, ServerSettings(listen="127.0.0.1:0"), "acme") as cluster:
         clock = cluster.clock
         cluster.status = two_daemons(

@@ -72,7 +72,7 @@ async def _a_run_noticed_at_its_end(client: DaemonClientScenario) -> None:
 async def test_the_time_of_recording_is_not_printed_as_reported(
     client: DaemonClientScenario,
 ) -> None:
-    """A start that nobody reported is marked as recorded, or it would come after its own end."""
+    """A start that was not reported is marked as recorded, or it would come after its own end."""
     await _a_run_noticed_at_its_end(client)
     done = await client.type("events", "--output", "wide")
     assert (done.code, done.err) == (0, "")
@@ -169,7 +169,7 @@ async def test_an_approximate_end_is_marked_among_runs_too(client: DaemonClientS
 
 @pytest.mark.parametrize("command", ["events", "runs"])
 def test_help_explains_the_marks(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    """Whoever meets a mark finds it in the help of the command."""
+    """Every mark is explained in the help of the command."""
     assert main([command, "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "~ before a time: approximate" in text

@@ -55,7 +55,7 @@ async def test_the_state_of_everything_is_a_sentence(client: DaemonClientScenari
 async def test_the_level_is_the_exit_code(
     run_command: CommandProcess, level: str, code: int
 ) -> None:
-    """0 needs nobody, 1 needs people, 3 is known to nobody; the sentence is printed in any case."""
+    """0 needs no action, 1 needs people, 3 is unknown; the sentence is printed in any case."""
     state = {"level": level, "sentence": "2 pipelines failing", "confirmed_at": None}
     async with other_server(always(state)) as url:
         done = await run_command("status", "--url", url, config=None)

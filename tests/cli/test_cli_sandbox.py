@@ -70,7 +70,7 @@ async def test_the_people_are_a_table_below_the_token() -> None:
 
 
 async def test_a_past_and_many_flows_are_there_from_the_start() -> None:
-    """--flows and --history give so many flows, and runs that nobody has waited for."""
+    """--flows and --history give so many flows, and runs that took no real time."""
     options = ("--quiet", "--flows", "40", "--history", "90m", "--json")
     async with running("sandbox", *options) as process:
         access = await first_document(process.stdout)

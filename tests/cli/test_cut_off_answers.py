@@ -74,7 +74,7 @@ def client_of(url: str) -> AdminClient:
 async def test_a_stream_that_ends_is_an_error(
     body: bytes, words: str, run_command: CommandProcess
 ) -> None:
-    """Whoever follows events learns that none come any more, wherever the daemon died."""
+    """A client that follows events learns that none come any more, wherever the daemon died."""
     answer = _STREAM + b"Transfer-Encoding: chunked\r\n\r\n" + body
     async with raw_server(saying(answer)) as url:
         done = await run_command("events", "--follow", "--url", url, config=None)

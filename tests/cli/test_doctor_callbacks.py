@@ -32,7 +32,7 @@ from tests.servers import free_port
 
 
 class Site(Struct, frozen=True, kw_only=True):
-    """A workspace that calls back to a port of this machine, on which nobody listens yet."""
+    """A workspace that calls back to a port of this machine that has no listener yet."""
 
     workspace: Sandbox
     acme: WorkspaceConfiguration
@@ -71,16 +71,16 @@ async def test_without_a_daemon_doctor_itself_is_called(tmp_path: Path) -> None:
 async def test_a_public_url_that_leads_nowhere_fails(tmp_path: Path) -> None:
     """The workspace's result of the test call is reported with a hint."""
     async with a_site() as site:
-        nobody = await site.callbacks(tmp_path, public_port=free_port())
+        unanswered = await site.callbacks(tmp_path, public_port=free_port())
         async with other_server(404) as port:
             wrong = await site.callbacks(tmp_path, public_port=port)
-    assert (nobody.outcome, wrong.outcome) == ("failed", "failed")
-    assert "failed its test call" in nobody.found
+    assert (unanswered.outcome, wrong.outcome) == ("failed", "failed")
+    assert "failed its test call" in unanswered.found
     assert "it was answered 404" in wrong.found
     assert "route public_url to callbacks.listen" in str(wrong.hint)
 
 
-async def test_where_nobody_listens_nothing_is_tried(tmp_path: Path) -> None:
+async def test_without_a_listener_nothing_is_tried(tmp_path: Path) -> None:
     """While another process holds the address, no test call is made: one fault, one line."""
     async with a_site() as site, other_server(404) as port:
         report = await run_checks(
@@ -180,7 +180,7 @@ async def test_another_daemon_is_not_taken_for_ours(tmp_path: Path) -> None:
         for subject in ("server address", "callbacks address"):
             assert report[subject].outcome == "failed", report[subject]
             assert f"held by another monitor, whose store is not {store}" in report[subject].found
-        assert "theirs" not in str(report), "the path of another's store is nobody's business"
+        assert "theirs" not in str(report), "the path of another's store is not shown"
 
 
 async def test_our_daemon_is_known_by_its_store_however_that_is_named(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ async def test_our_daemon_is_known_by_its_store_however_that_is_named(tmp_path: 
     assert "accepts our callbacks" in report["callbacks address"].found
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may be somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may be another user")
 async def test_a_store_that_is_hidden_leaves_it_open_whose_daemon_it_is(tmp_path: Path) -> None:
     """Where this user may not see the store, doctor says so instead of guessing."""
     acme = msgspec.structs.replace(
@@ -279,7 +279,7 @@ def _fill(workspace: Sandbox, flow_id: int) -> None:
         workspace.world.create(
             WebhookFlowTask,
             by=1,
-            name=f"somebody else's {number}",
+            name=f"another program's {number}",
             flow_id=flow_id,
             url="http://127.0.0.1:9/",
             method="post",

@@ -71,7 +71,7 @@ async def test_an_empty_database_can_be_used(empty_database: str) -> None:
 async def test_what_cannot_be_used_fails_with_a_way_on(
     postgres: PostgresServer, empty_database: str
 ) -> None:
-    """Somebody else's tables, a user without rights, a newer schema, and no server."""
+    """Another application's tables, a user without rights, a newer schema, and no server."""
     name = name_of(empty_database)
     await postgres.execute("CREATE TABLE orders (id int)", database=name)
     line = await store(empty_database)

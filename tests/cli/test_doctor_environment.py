@@ -96,7 +96,7 @@ async def test_a_store_that_may_not_be_written_fails() -> None:
     ("status", "body", "words"),
     [(200, {"status": "up"}, "is not a monitor's"), (401, None, "is not a monitor's")],
 )
-async def test_an_address_of_somebody_else_fails(
+async def test_an_address_of_another_program_fails(
     tmp_path: Path, status: int, body: object, words: str
 ) -> None:
     """A port that another program holds is reported with what it answered."""
@@ -149,7 +149,7 @@ async def test_no_section_callbacks_is_ok(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [404, 200])
-async def test_a_callback_address_of_somebody_else_fails(tmp_path: Path, status: int) -> None:
+async def test_a_callback_address_of_another_program_fails(tmp_path: Path, status: int) -> None:
     """A server that refuses our test callback, with its secret, is not our daemon."""
     acme = msgspec.structs.replace(
         workspace_at("http://127.0.0.1:9"), callbacks=CallbackSettings(secret=Secret("s" * 20))

@@ -21,7 +21,7 @@ KEY = Secret(f"whsec_{base64.b64encode(bytes(range(32))).decode()}")
 
 
 async def test_a_real_alertmanager_accepts_the_check(tmp_path: Path) -> None:
-    """An empty list is answered well, and nobody is notified of it."""
+    """An empty list is answered well, and no notification is sent for it."""
     async with (
         PostReceiver() as receiver,
         Alertmanager(tmp_path, notify_url=receiver.url, group_by="alertname") as alertmanager,
@@ -52,7 +52,7 @@ async def test_a_receiver_that_refuses_fails_and_the_others_are_checked(
 
 
 async def test_a_clock_that_is_off_is_reported(tmp_path: Path) -> None:
-    """It does no harm, but whoever reads time stamps should know."""
+    """It does no harm, but a reader of time stamps should know."""
     async with PostReceiver() as receiver:
         theirs = SystemClock().now() + timedelta(hours=1)
         receiver.headers = {"Date": format_datetime(theirs, usegmt=True)}

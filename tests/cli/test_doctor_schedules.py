@@ -67,7 +67,7 @@ async def test_what_is_watched_is_counted_and_has_an_owner(workspace: EditionWor
     assert "all of the token's owner" in line.found
 
 
-async def test_an_expression_that_nobody_can_read_is_reported_with_its_fault(
+async def test_an_unreadable_expression_is_reported_with_its_problem(
     workspace: EditionWorkspace,
 ) -> None:
     """Nothing is expected of it, so nothing would be missed; a disabled one does no harm."""

@@ -294,7 +294,7 @@ async def test_what_is_switched_off_is_reported_with_its_reason(
     assert (line.outcome, words in line.found) == (outcome, True), line
 
 
-async def test_schedules_and_flows_that_nobody_shares_are_warnings(
+async def test_schedules_and_flows_that_are_not_shared_are_warnings(
     workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
     """A token without access to these lists is a warning that names the possible owners."""

@@ -95,7 +95,7 @@ async def sandbox(_: Path) -> AsyncIterator[Placeholders]:
 
 @contextlib.asynccontextmanager
 async def broker(folder: Path) -> AsyncIterator[Placeholders]:
-    """A workspace, and a broker that lets nobody publish."""
+    """A workspace, and a broker that lets no client publish."""
     (folder / "acl").write_text("topic read #\n")
     (folder / "acl").chmod(0o644)
     options = (f"acl_file {folder}/acl",)

@@ -21,7 +21,7 @@ from tests.app.processes import COMMAND
 from tests.servers import free_port, program
 
 ROOT = Path(__file__).parents[2]
-_NOBODY = 65_534
+_UNPRIVILEGED = 65_534
 _END_SECONDS = 60.0
 _READ_SEARCH = 2  # the number of the capability
 
@@ -35,7 +35,7 @@ def ordinary() -> tuple[str, ...]:
     assert effective is not None
     may_read = int(effective[1], 16) >> _READ_SEARCH & 1
     keep = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search") if may_read else ()
-    user = (f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups")
+    user = (f"--reuid={_UNPRIVILEGED}", f"--regid={_UNPRIVILEGED}", "--clear-groups")
     return (program("setpriv"), *user, *keep, "--")
 
 
@@ -78,7 +78,7 @@ async def home() -> AsyncIterator[Home]:
         (folder / "dataprep-token").chmod(0o600)
         if os.geteuid() == 0:
             for path in (folder, folder / "monitor.toml", folder / "dataprep-token"):
-                os.chown(path, _NOBODY, _NOBODY)
+                os.chown(path, _UNPRIVILEGED, _UNPRIVILEGED)
         yield Home(folder=folder, port=free_port())
 
 
@@ -100,7 +100,7 @@ async def test_an_ordinary_user_runs_the_minimal_configuration(home: Home) -> No
     assert daemon.returncode == 0, log
     found = store.stat()
     assert stat.S_IMODE(found.st_mode) == 0o600
-    assert found.st_uid == (os.geteuid() or _NOBODY)
+    assert found.st_uid == (os.geteuid() or _UNPRIVILEGED)
     assert stat.S_IMODE(store.parent.stat().st_mode) == 0o700
 
 

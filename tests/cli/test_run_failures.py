@@ -21,7 +21,7 @@ EXAMINED = "dataprep-monitor-doctor"
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    # Nobody answers there, and nobody has to.
+    # No server answers there, and none is needed.
     watched = Watched("acme", f"http://127.0.0.1:{free_port()}", TOKEN)
     return Settings(tmp_path, watched, with_callbacks=True)
 
@@ -47,7 +47,7 @@ async def test_a_store_in_use_names_its_holder(settings: Settings) -> None:
 
 
 async def test_a_store_that_is_none_is_named(settings: Settings) -> None:
-    """A file of somebody else, and a folder where the file should be."""
+    """A file of another program, and a folder where the file should be."""
     store = settings.folder / "state.db"
     store.write_bytes(b"no database" * 1000)
     (line,) = await said(settings, code=1)

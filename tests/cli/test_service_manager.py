@@ -138,7 +138,7 @@ def test_without_a_manager_nothing_happens(clock: ManualClock) -> None:
     assert not ours.watches
 
 
-@pytest.mark.parametrize("address", ["/nobody/listens/here", "@nobody-listens-here", "vsock:2:9"])
+@pytest.mark.parametrize("address", ["/without/a/listener", "@without-a-listener", "vsock:2:9"])
 def test_a_manager_that_is_not_there_is_logged_once(address: str, clock: ManualClock) -> None:
     """However often it is spoken to, it is one warning and no failure."""
     ours = ServiceManager(address, clock=clock)
@@ -161,7 +161,7 @@ def test_a_manager_that_comes_back_is_reported_again(tmp_path: Path, clock: Manu
     second.close()
 
 
-def test_a_manager_that_reads_nothing_holds_nobody_up(
+def test_a_manager_that_reads_nothing_delays_no_start(
     path_manager: Manager, clock: ManualClock
 ) -> None:
     """With a full queue messages are dropped after a moment, and the daemon continues."""
@@ -241,7 +241,7 @@ async def test_a_probe_that_hangs_starves_the_watchdog(
 
 @contextlib.asynccontextmanager
 async def managed(manager: Manager, folder: Path) -> AsyncIterator[DaemonProcess]:
-    """Run a daemon as the manager's service, with a watchdog; nobody is at its workspace."""
+    """Run a daemon as the manager's service, with a watchdog; its workspace does not answer."""
     settings = Settings(folder, Watched("acme", f"http://127.0.0.1:{free_port()}", "a token"))
     watchdog = {"WATCHDOG_USEC": str(int(WATCHDOG_SECONDS * 1_000_000))}
     async with daemon_process(settings, environment=manager.environment | watchdog) as daemon:

@@ -28,14 +28,14 @@ class Disk(Struct, frozen=True):
 
 @contextlib.contextmanager
 def small_file_system(folder: Path) -> Iterator[Disk]:
-    """A file system of a few megabytes, filled by somebody else's file."""
+    """A file system of a few megabytes, filled by another program's file."""
     place = folder / "disk"
     place.mkdir()
     mounting = ("mount", "-t", "tmpfs", "-o", f"size={_DISK_KIBIBYTES}k", "none", str(place))
     if os.geteuid() != 0 or shutil.which("mount") is None:
         pytest.skip("only root may mount a small file system")
     if subprocess.run(mounting, check=False, capture_output=True).returncode != 0:
-        pytest.skip("this machine lets nobody mount a small file system")
+        pytest.skip("this machine does not allow mounting a small file system")
     filler = place / "filler"
 
     def fill(_: int) -> None:

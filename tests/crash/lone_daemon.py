@@ -28,7 +28,7 @@ def settings_for(folder: Path, store: Path | None = None) -> CrashSettings:
 
 @contextlib.asynccontextmanager
 async def lone_daemon(settings: CrashSettings) -> AsyncIterator[tuple[DaemonProcess, Sender]]:
-    """Start a daemon that takes callbacks; its inbox keeps them, as nobody confirms a run."""
+    """Start a daemon that takes callbacks; its inbox keeps them, as no poll confirms a run."""
     assert settings.callbacks_port is not None
     async with daemon_process(settings) as daemon:
         yield daemon, Sender(settings.callbacks_port)

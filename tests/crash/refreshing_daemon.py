@@ -170,7 +170,7 @@ class RefreshScenario:
         assert not self._is_lost, self._daemon.log[-3000:]
 
     async def start(self) -> None:
-        """Begin the next life, and judge it; whoever is locked out gets a new pair."""
+        """Begin the next life, and judge it; a daemon that is locked out gets a new pair."""
         await self._start()
         if self._is_lost:
             await eventually(self._says_lost, why=self._shown, within_seconds=_PATIENCE_SECONDS)
@@ -291,7 +291,7 @@ async def refresh_scenario(
 ) -> AsyncIterator[RefreshScenario]:
     """Yield once the daemon has read with its first access token.
 
-    The endpoint revokes a pair of which a used refresh token is sent, as strict ones do.
+    The endpoint revokes a pair whose used refresh token is sent again, as strict ones do.
     """
     workspace = Sandbox(
         SandboxSettings(

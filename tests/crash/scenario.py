@@ -1,4 +1,4 @@
-"""A daemon as a process between a workspace and a broker, each of which a test may hurt."""
+"""A daemon as a process between a workspace and a broker; a test may hurt each."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ class Scenario:
 
 
 def _forged(fingerprints: AbstractSet[str]) -> set[str]:
-    """Return those about runs that nobody started."""
+    """Return those about runs that were not started."""
     return {
         fingerprint for fingerprint in fingerprints if int(fingerprint.split(":")[1]) >= FORGED_FROM
     }

@@ -31,7 +31,7 @@ class OnDisk(Struct, frozen=True, kw_only=True):
 
 
 def read(path: Path) -> OnDisk:
-    """Read a store that nobody has open."""
+    """Read a store that no process has open."""
     with _copy(path) as db:
         return _read(db)
 

@@ -73,7 +73,7 @@ async def test_steps_of_the_clock_lose_and_delete_nothing(
 
 
 class SetServer:
-    """A database server and its clock, of which tests ask what retention has left."""
+    """A database server and its clock; tests read what retention has left."""
 
     def __init__(self) -> None:
         self.server = PostgresServer()

@@ -1,4 +1,4 @@
-"""``kill -9`` within refreshes: nobody is locked out but where the answer itself was lost."""
+"""``kill -9`` within refreshes: no daemon is locked out unless the answer itself was lost."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ async def opened(it: Followed) -> AsyncIterator[Door]:
 async def test_a_forged_run_id(tmp_path: Path) -> None:
     """A callback with an id that the workspace denies gets 204, one read and no run.
 
-    Whoever believes every callback alarms about runs that never were.
+    A monitor that believes every callback alarms about runs that never were.
     """
     async with following(tmp_path) as it, opened(it) as door:
         requests: list[str] = []
@@ -139,7 +139,7 @@ async def test_a_callback_that_is_earlier_than_every_poll(tmp_path: Path) -> Non
 async def test_a_callback_that_lies(tmp_path: Path, reported: str, claimed: str, true: str) -> None:
     """When the workspace reports another end than a callback did, the true end follows, once.
 
-    Whoever holds the secret must not hide a failure for good.
+    A sender with the secret must not hide a failure for good.
     """
     truth = Outcome.COMPLETE if reported == "Failed" else Outcome.FAILED
     async with following(tmp_path) as it, opened(it) as door:
@@ -163,7 +163,7 @@ async def test_a_callback_that_lies(tmp_path: Path, reported: str, claimed: str,
 async def test_a_contradiction(tmp_path: Path, reported: str, first: str) -> None:
     """When a callback names another end than the workspace has shown, the first stands, once.
 
-    A second end would page somebody twice for one run, or revoke what was acted upon.
+    A second end would page a person twice for one run, or revoke what was acted upon.
     """
     truth = Outcome.COMPLETE if reported == "Failed" else Outcome.FAILED
     async with following(tmp_path) as it, opened(it) as door:

@@ -17,9 +17,9 @@ from tests.decisions.followed import ALL, Followed, following, ids
     "offset_seconds", [-300.0, 300.0], ids=["our clock is ahead", "our clock is behind"]
 )
 async def test_our_clock_is_five_minutes_off(tmp_path: Path, offset_seconds: float) -> None:
-    """Runs that end just before following are old, those after it are published, whoever is right.
+    """Runs that end just before following are old, later ones are published, by any clock.
 
-    By our own time a clock that is ahead requests changes that nobody has made yet and takes the
+    By our own time a clock that is ahead requests changes of a later time and takes the
     first ends for old news; one that is behind shows what had ended before.
     """
     options = WorldOptions(clock_offset_seconds=offset_seconds)

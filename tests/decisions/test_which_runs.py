@@ -17,7 +17,7 @@ from tests.decisions.followed import ADA, ALL, HAND_OVER_SECONDS, Followed, foll
 async def test_the_second_job_group_appears_after_the_first_ended(tmp_path: Path) -> None:
     """A flow run between two of its job groups goes on, and ends as the last of them did.
 
-    Whoever computes the end from the job groups that there are shows a success, and is wrong.
+    A monitor that derives the end from the job groups that exist shows a false success.
     """
     async with following(tmp_path) as it:
         for outcome in (Outcome.COMPLETE, Outcome.FAILED):
@@ -101,7 +101,7 @@ async def test_sampling_jobs(tmp_path: Path, rows: str) -> None:
 
 
 async def test_deleted_runs(tmp_path: Path) -> None:
-    """A run that somebody deletes while it is active ends once as lost; its neighbour goes on.
+    """A run that a user deletes while it is active ends once as lost; its neighbour goes on.
 
     Where what the lists omit is not read, it stays active forever.
     """

@@ -213,7 +213,7 @@ async def test_an_unavailable_receiver_is_retried_with_growing_waits(scenario: S
     assert await scenario.bus.dead_letters("receiver", limit=1) == []
 
 
-async def test_an_event_that_always_breaks_the_connection_does_not_block_for_ever(
+async def test_an_event_that_always_breaks_the_connection_does_not_block_others(
     scenario: Scenario,
 ) -> None:
     """It becomes a dead letter after it broke the connection alone; the rest is delivered."""

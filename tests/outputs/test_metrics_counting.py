@@ -181,7 +181,7 @@ def test_job_types_have_a_bound() -> None:
     assert sum(sum(row.ended.values()) for row in jobs) == 130
 
 
-def test_a_full_budget_counts_new_pipelines_together_for_ever() -> None:
+def test_a_full_budget_counts_all_later_pipelines_together() -> None:
     """Runs counted under "other" stay there, also when other pipelines are counted meanwhile."""
     limits = CountingLimits(places=1, forget_seconds=86_400)
     first, second = (

@@ -190,7 +190,7 @@ async def test_a_broker_that_refuses_version_5_gets_no_second_request_for_it(
         assert (front.refusals, front.connections) == (1, 2)
 
 
-async def test_an_event_that_makes_the_broker_hang_up_does_not_block_for_ever(
+async def test_an_event_that_makes_the_broker_hang_up_does_not_block_others(
     tmp_path: Path,
 ) -> None:
     """A 3.1.1 broker cannot refuse a message, only disconnect; the refused event is kept."""

@@ -170,7 +170,7 @@ async def test_an_event_that_is_refused_for_good_becomes_a_dead_letter(
     assert ids(receiver.accepted) == [fired(2).id]
 
 
-async def test_an_event_that_always_fails_does_not_block_for_ever(
+async def test_an_event_that_always_fails_does_not_block_others(
     tmp_path: Path, receiver: PostReceiver
 ) -> None:
     """While other events are accepted it is given up after the configured attempts."""

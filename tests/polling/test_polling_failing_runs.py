@@ -213,7 +213,7 @@ async def test_a_flow_run_that_is_refused_makes_no_other_unknown(
     assert scenario.live_state.confirmed[NAME, RunKind.FLOW_RUN] == clock.now()
 
 
-async def test_job_records_that_never_come_are_not_requested_for_ever(
+async def test_requests_for_job_records_that_never_come_have_an_end(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A day after the end they are dropped, so the queue cannot fill with such."""

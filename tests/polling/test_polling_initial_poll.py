@@ -265,7 +265,7 @@ async def test_an_old_flow_run_takes_one_read(
     assert (state.pipeline.id, state.trigger) == ("71", Trigger.MANUAL)
 
 
-async def test_old_flow_runs_of_which_the_list_shows_all_take_no_read(
+async def test_old_flow_runs_that_the_list_shows_in_full_take_no_read(
     unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """The newest three of a flow are read, and those that failed; read later is the rest."""

@@ -138,7 +138,7 @@ async def test_rows_are_swapped_in_a_page(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("kind", ["types", "id", "text"])
-async def test_a_poison_row_stands_first_for_ever(workspace: Workspace, kind: str) -> None:
+async def test_a_poison_row_stays_first(workspace: Workspace, kind: str) -> None:
     """Whatever the order, it is the first row; the pages still hold every other row once."""
     made = [workspace.job_group().id for _ in range(7)]
     workspace.world.options.poison_row = kind  # type: ignore[assignment]  # one of its words

@@ -51,7 +51,7 @@ class Site:
         async with self.session.get(self.url + path, headers=headers) as response:
             return await answer_of(response)
 
-    async def get_anew(self, path: str) -> Answer:
+    async def get_recomputed(self, path: str) -> Answer:
         """Return the answer when what was computed for those who looked before is over."""
         await self.clock.advance(2)
         return await self.get(path)

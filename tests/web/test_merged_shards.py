@@ -52,7 +52,7 @@ async def test_live_state_of_all_shards_is_one(
     assert len(view.pipelines()) == 3
 
 
-async def test_a_shard_that_moves_is_looked_up_anew(shards: list[ServedShard]) -> None:
+async def test_a_shard_that_moves_is_looked_up_again(shards: list[ServedShard]) -> None:
     """Its workspaces are found while it is here, and not after it."""
     shown = {shard.name: shard.shown() for shard in shards}
     directory = ShardDirectory(lambda: shown)

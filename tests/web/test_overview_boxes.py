@@ -34,7 +34,7 @@ def see(site: Site) -> None:
 
 
 async def sentence(site: Site) -> str:
-    return str((await site.get_anew("/api/v1/status")).document["sentence"])
+    return str((await site.get_recomputed("/api/v1/status")).document["sentence"])
 
 
 async def test_the_worst_alert_comes_first_with_its_reason(site: Site) -> None:
@@ -125,7 +125,7 @@ async def test_an_alert_whose_end_is_unknown_is_marked(site: Site) -> None:
     site.live_state.update_workspace(
         "acme", reachability=Reachability.UNREACHABLE, reason="no route to host"
     )
-    text = (await site.get_anew("/?runs=14")).text  # another address: pages are kept a moment
+    text = (await site.get_recomputed("/?runs=14")).text  # another address: pages are kept a moment
     assert "It may be over: it cannot be seen now" in text
     trouble = box(text, "trouble")
     assert text.index('id="trouble"') < text.index('id="attention"')

@@ -17,7 +17,7 @@ from tests.web.test_overview_boxes import box, see
 
 
 async def rows(site: Site, query: str = "") -> list[dict[str, Any]]:
-    answer = await site.get_anew(f"/api/v1/pipelines{query}")
+    answer = await site.get_recomputed(f"/api/v1/pipelines{query}")
     assert answer.status == 200, answer.text
     found: list[dict[str, Any]] = answer.document["data"]
     return found

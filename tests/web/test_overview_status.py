@@ -15,7 +15,7 @@ from tests.web.test_overview_boxes import see
 
 
 async def status(site: Site) -> dict[str, Any]:
-    answer: dict[str, Any] = (await site.get_anew("/api/v1/status")).document
+    answer: dict[str, Any] = (await site.get_recomputed("/api/v1/status")).document
     return answer
 
 

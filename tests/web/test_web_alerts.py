@@ -278,5 +278,5 @@ async def test_a_reason_that_was_read_later_is_in_every_list(site: Site) -> None
         assert '"is_reason_read":false' in (await site.get(path)).text, path
     await site.observe(site.run("17", Status.FAILED, error="disk full"))
     for path in paths:
-        text = (await site.get_anew(path)).text
+        text = (await site.get_recomputed(path)).text
         assert '"reason":"disk full","is_reason_read":true' in text, path

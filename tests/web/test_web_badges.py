@@ -42,33 +42,33 @@ def stand(site: Site, name: str, status: Status, pipeline_id: str = "7") -> None
 async def test_a_pipeline_has_its_state(site: Site, status: Status, state: str) -> None:
     """In words, for those who see no colour."""
     stand(site, "orders", status)
-    assert words(await site.get_anew("/badge/acme/flow/7.svg")) == f"orders: {state}"
+    assert words(await site.get_recomputed("/badge/acme/flow/7.svg")) == f"orders: {state}"
 
 
 async def test_a_workspace_counts_what_is_bad(site: Site) -> None:
     """Healthy is said only of all; what cannot be seen is not healthy."""
-    assert words(await site.get_anew("/badge/acme.svg")) == "acme: not wholly seen"
+    assert words(await site.get_recomputed("/badge/acme.svg")) == "acme: not wholly seen"
     see(site)
-    assert words(await site.get_anew("/badge/acme.svg")) == "acme: no pipelines"
+    assert words(await site.get_recomputed("/badge/acme.svg")) == "acme: no pipelines"
     stand(site, "orders", Status.SUCCEEDED)
-    assert words(await site.get_anew("/badge/acme.svg")) == "acme: all healthy"
+    assert words(await site.get_recomputed("/badge/acme.svg")) == "acme: all healthy"
     stand(site, "sales", Status.FAILED, "8")
-    assert words(await site.get_anew("/badge/acme.svg")) == "acme: 1 failing"
+    assert words(await site.get_recomputed("/badge/acme.svg")) == "acme: 1 failing"
     site.live_state.update_workspace("acme", reachability=Reachability.UNREACHABLE)
-    assert words(await site.get_anew("/badge/acme.svg")) == "acme: 1 failing, 1 unknown"
+    assert words(await site.get_recomputed("/badge/acme.svg")) == "acme: 1 failing, 1 unknown"
 
 
 async def test_a_name_is_text_and_nothing_else(site: Site) -> None:
     """Markup, control characters and length of a name change nothing but the words."""
     stand(site, EVIL, Status.SUCCEEDED)
-    shown = words(await site.get_anew("/badge/acme/flow/7.svg"))
+    shown = words(await site.get_recomputed("/badge/acme/flow/7.svg"))
     assert shown.startswith("</text><script>")
     assert shown.endswith("\N{HORIZONTAL ELLIPSIS}: healthy")
 
 
 async def test_an_unchanged_picture_is_not_sent_again(site: Site) -> None:
     """A wiki with many readers asks each time, and gets 304."""
-    answer = await site.get_anew("/badge/acme.svg")
+    answer = await site.get_recomputed("/badge/acme.svg")
     held = {"If-None-Match": answer.headers["Etag"]}
     assert (await site.get("/badge/acme.svg", headers=held)).status == 304
 
@@ -93,12 +93,12 @@ async def test_without_an_end_there_is_nothing_to_be_healthy(site: Site) -> None
     """A workspace whose pipelines never ran is grey, canceled ones are counted, mixed ones too."""
     see(site)
     site.live_state.name_pipeline("acme", PipelineKind.FLOW, "1", "new")
-    answer = await site.get_anew("/badge/acme.svg")
+    answer = await site.get_recomputed("/badge/acme.svg")
     assert (words(answer), GREEN in answer.text) == ("acme: no run yet", False)
     stand(site, "orders", Status.SUCCEEDED)
-    assert words(await site.get_anew("/badge/acme.svg")) == "acme: 1 healthy, 1 without a run"
+    assert words(await site.get_recomputed("/badge/acme.svg")) == "acme: 1 healthy, 1 without a run"
     stand(site, "sales", Status.CANCELED, "8")
-    answer = await site.get_anew("/badge/acme.svg")
+    answer = await site.get_recomputed("/badge/acme.svg")
     assert (words(answer), GREEN in answer.text) == ("acme: 1 canceled", False)
 
 
@@ -107,12 +107,12 @@ async def test_a_blind_or_alerting_workspace_is_not_green(site: Site) -> None:
     see(site)
     stand(site, "orders", Status.SUCCEEDED)
     fail_poll(site, "schedules")
-    answer = await site.get_anew("/badge/acme.svg")
+    answer = await site.get_recomputed("/badge/acme.svg")
     assert (words(answer), GREEN in answer.text) == ("acme: not wholly seen", False)
     site.live_state.polls.clear()
     site.alerting.show(site.alerting.alert(pipeline=None, kind=None))
-    answer = await site.get_anew("/badge/acme.svg")
+    answer = await site.get_recomputed("/badge/acme.svg")
     assert (words(answer), RED in answer.text) == ("acme: 1 other alert", True)
     site.alerting.show(failing_rules={"run_failed": "KeyError"})
-    answer = await site.get_anew("/badge/acme.svg")
+    answer = await site.get_recomputed("/badge/acme.svg")
     assert (words(answer), GREEN in answer.text) == ("acme: not all rules evaluated", False)

@@ -265,7 +265,7 @@ async def test_an_alert_is_acknowledged_by_its_form(browser: Browser) -> None:
     assert 'href="/alerts/9f86d081884c7d65/acknowledge"' not in overview.text
 
 
-async def test_an_alert_that_began_anew_is_not_acknowledged(site: Site, browser: Browser) -> None:
+async def test_an_alert_that_restarted_is_not_acknowledged(site: Site, browser: Browser) -> None:
     """The form was made for another instance: it says so, with a way back."""
     path = "/alerts/9f86d081884c7d65/acknowledge"
     fields = {"author": "anna", "comment": "", "token": await browser.token(path)}

@@ -258,7 +258,7 @@ async def test_a_late_answer_does_not_widen_a_window() -> None:
     assert fixture.budget.status()[1].remaining == 1
 
 
-async def test_an_absurd_reset_is_not_believed_for_ever() -> None:
+async def test_an_absurd_reset_is_believed_for_a_limited_time() -> None:
     """A reset years ahead silences a workspace for an hour at most."""
     fixture = Fixture()
     fixture.learn(fixture.quota(limit=20, remaining=0, lasts=1e9))

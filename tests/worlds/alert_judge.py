@@ -102,7 +102,7 @@ def _false_reds(
 
 
 def _is_forgotten(span: Span, played: Played) -> bool:
-    """True for an alert of which only a store knew that an older one has replaced."""
+    """True for an alert known only to a store that an older one has replaced."""
     is_open = span.end == played.until
     return is_open and any(lost.begin <= span.begin < lost.end for lost in played.forgotten)
 

@@ -72,7 +72,7 @@ def unknown_by(at: float, down: Sequence[Span]) -> float:
 def return_seconds(span: Span) -> float:
     """Return how long what was refused may stay unread when it is served again.
 
-    It is requested with growing waits, none of which is longer than it was refused until then.
+    It is requested with growing waits, none longer than it was refused until then.
     """
     wait = max(POLL.reconcile_seconds, span.end - span.begin) * 1.1
     return min(wait, _LONGEST_RETURN_SECONDS)

@@ -44,7 +44,7 @@ class Blindness(Struct, frozen=True, kw_only=True):
     """A span in which something cannot be followed.
 
     ``reported_within`` is how long it may take until an alert says so, of one of ``rules``; None:
-    none is owed. ``kinds`` are the runs of which nothing is known any more, of ``flows`` only.
+    none is owed. ``kinds`` are the runs whose state is unknown from then on, of ``flows`` only.
     """
 
     text: str

@@ -20,8 +20,8 @@ class Glimpse(Struct, frozen=True, kw_only=True):
 
     at: float
     reachability: dict[str, str]  # by workspace
-    active_kinds: dict[str, set[str]]  # by workspace: kinds of runs of which a number is shown
-    # By workspace, kind and name of the firing alerts that do not say that nobody can judge them.
+    active_kinds: dict[str, set[str]]  # by workspace: kinds of runs with a number that is shown
+    # By workspace, kind and name of the firing alerts that do not say that their end is unknown.
     judged_alerts: dict[str, set[tuple[str, str]]] = {}
 
 

@@ -87,7 +87,7 @@ class Played(Struct, frozen=True, kw_only=True):
     blind: dict[str, list[Span]]  # by workspace, as it really was
     faces: dict[str, FinalFaces]  # by workspace, at the end
     stops: list[Span] = []  # of the daemon
-    forgotten: list[Span] = []  # of which an older store knows nothing more
+    forgotten: list[Span] = []  # an older store knows nothing of them
     glimpses: list[Glimpse] = []  # of the faces, while something could not be followed
     notified: Notifications | None = None  # None: without an Alertmanager
 

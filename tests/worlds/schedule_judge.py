@@ -18,7 +18,7 @@ RULE = "schedule_missed"
 
 
 def schedule_findings(world: World, received: Received, played: Played) -> Iterator[Finding]:
-    """Yield missed starts that nobody reports, and reports of starts that came."""
+    """Yield missed starts without a report, and reports of starts that came."""
     for schedule in world.schedules:
         words = [
             word

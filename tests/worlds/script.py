@@ -47,7 +47,7 @@ class Ingredient(StrEnum):
     SHORT_SCHEDULES = "short list of schedules"
     VANISHED = "vanished"  # every list of runs is empty and every run unknown, for a while
     PAGE_CAPS = "page caps"
-    OTHER_PERSON = "another person"  # the token is that of somebody without schedules
+    OTHER_PERSON = "another person"  # the token is that of a person without schedules
     FEWER_RIGHTS = "fewer rights"  # a flow is no longer shared with the token's owner
     WORKSPACE_CLOCK = "workspace's clock set"
     OUR_CLOCK = "our clock set"

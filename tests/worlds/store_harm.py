@@ -35,7 +35,7 @@ class BatchStore(Protocol):
         """Copy it as it is, also while it is in use."""
 
     def delete(self) -> None:
-        """Delete it with all that belongs to it, whoever has it open."""
+        """Delete it with all that belongs to it, also while processes have it open."""
 
     def restore(self) -> None:
         """Put the copy in its place, as a new store, where it was deleted."""

@@ -277,13 +277,13 @@ def test_a_flow_that_is_hidden_by_rights_and_green_is_found() -> None:
         {"other_person_from": 110.0},
     ],
     ids=[
-        "nobody has listed it",
+        "no list has shown it",
         "flows are not listed",
         "deleted",
         "another person may not see it",
     ],
 )
-def test_a_flow_that_nobody_can_miss_is_owed_nothing(excused: dict[str, object]) -> None:
+def test_a_flow_that_cannot_be_missed_is_owed_nothing(excused: dict[str, object]) -> None:
     """Only who has seen it, and reads the list that lacks it, can say that it is hidden."""
     world = msgspec.structs.replace(_HIDDEN, **excused)
     found = _blind([], world=world)

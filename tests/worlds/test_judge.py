@@ -162,7 +162,7 @@ def test_what_is_true_is_not_found() -> None:
     assert _kinds(_FAILING, followed) == set()
 
 
-def test_a_failure_that_nobody_reports_is_a_false_green() -> None:
+def test_a_failure_without_an_alert_is_a_false_green() -> None:
     """Without its alert a failure is a false green, and a silence unless there is a reason."""
     silent = _without(_RED, *_STARTS)
     muted = _faces(_FAILING, reason="muted")
@@ -272,7 +272,7 @@ def test_a_state_that_is_not_true_is_found() -> None:
     assert _kinds(_FAILING, _RED, _faces(_RECOVERED)) == {Kind.GAUGES}
 
 
-def test_failures_in_a_row_that_nobody_reports_are_found() -> None:
+def test_failures_in_a_row_without_an_alert_are_found() -> None:
     """Three failures of a recipe in a row have an alert of their own."""
     thrice = msgspec.structs.replace(
         _FAILING,

@@ -148,7 +148,7 @@ class Database:
         await self._end_replication()
         self._primary = 1 - self._primary
         await self.primary.promote()
-        # None is there, and whoever promotes one lets it go on alone.
+        # None is there, and a promoted one goes on alone.
         await self.primary.commit_synchronously()
         self.promotions += 1
 

@@ -205,7 +205,7 @@ async def promote_late_standby(scenario: Cluster) -> None:
 async def fail_over_to_another_clock(scenario: Cluster) -> None:
     """The standby that takes the primary's place is on a host whose clock is ahead, or behind.
 
-    Whoever held a shard goes on with it, and a daemon that dies then is replaced as ever.
+    The holder of a shard goes on with it, and a daemon that dies then is replaced as ever.
     """
     scenario.database.set_clock_of_standby(scenario.chance.choice(_STEPS))
     await pause(_CLOCK_SECONDS)

@@ -119,7 +119,7 @@ async def judge(scenario: Cluster) -> Findings:
     findings.claims = list(takeovers.claims(scenario, holders))
     findings.takeovers = list(takeovers.takeovers(scenario, holders))
     findings.broken += [
-        f"somebody went on after {seconds:.1f} s"
+        f"a daemon went on after {seconds:.1f} s"
         for seconds in (*findings.takeovers, *findings.failovers)
         if seconds > TAKEOVER_SECONDS
     ]

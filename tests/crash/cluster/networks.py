@@ -33,7 +33,7 @@ class Network(Relay):
         trace: TracebackType | None,
     ) -> None:
         self.cut()
-        self.release()  # to nobody any more
+        self.release()  # nothing receives it any more
         await super().__aexit__(kind, error, trace)
 
     def lead_to(self, port: int) -> None:

@@ -287,7 +287,7 @@ async def cluster(folder: Path, options: ClusterOptions) -> AsyncIterator[Cluste
 
 @contextlib.asynccontextmanager
 async def _living(scenario: Cluster) -> AsyncIterator[None]:
-    """Let the daemons run, and whoever watches them."""
+    """Let the daemons run, and the watches of them."""
     watches = (scenario.counters.run(), scenario.alertmanager_reads.run())
     reading = [asyncio.create_task(watch) for watch in watches]
     try:

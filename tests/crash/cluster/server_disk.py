@@ -30,7 +30,7 @@ class ServerWithDisk(PostgresServer):
         place = ("-t", "tmpfs", "-o", _DISK, "none", str(self.folder))
         if subprocess.run(("mount", *place), check=False, capture_output=True).returncode != 0:
             self.folder.rmdir()
-            pytest.skip("this machine lets nobody mount a small file system")
+            pytest.skip("this machine does not allow mounting a small file system")
 
     def fill_disk(self, room_kibibytes: int) -> None:
         """Leave so much room on it."""

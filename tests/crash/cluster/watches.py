@@ -170,7 +170,7 @@ class FiringAlerts(Struct, frozen=True):
 
 
 class AlertmanagerReads:
-    """Asks an Alertmanager again and again what fires, as whoever looks at it sees it."""
+    """Asks an Alertmanager again and again what fires, as its users see it."""
 
     def __init__(self, url: str) -> None:
         self._url = f"{url}/api/v2/alerts"

@@ -1,7 +1,7 @@
 """What people who keep the page open cost: callbacks beside fifty of them, and without viewers.
 
 One daemon as it is installed, whose runs are called back at a steady rate; each callback changes
-what the page shows. In turns no viewer, and fifty viewers keep the overview open, in a process
+what the page shows. In turns no viewer and fifty viewers keep the overview open, in a process
 of their own (`viewers.py` does what the page's script does). Compared is the processor time of the
 daemon for each callback.
 """

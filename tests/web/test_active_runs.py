@@ -87,7 +87,7 @@ def test_what_runs_is_what_one_would_count(changes: list[tuple[object, ...] | Ru
     """Runs come, are confirmed, change parents and end in any order.
 
     An overview has those that are part of no other, oldest first, the number of each pipeline, and
-    how many of them may or may not still run.
+    how many of them are not confirmed as still running.
     """
     active: dict[RunKey, ActiveRun] = {}
     for change in changes:

@@ -24,7 +24,7 @@ def guess(site: Site, token: str) -> asyncio.Task[Answer]:
 
 
 async def test_a_wrong_token_is_answered_late(site: Site) -> None:
-    """The answer to a guess waits for a second, and that to no other request does."""
+    """The answer to a guess waits for a second, and those to other requests do not."""
     guessed = guess(site, "guess")
     await eventually(lambda: site.refused("wrong_credentials") == 1, why="not arrived")
     right = await guess(site, TOKEN)

@@ -11,6 +11,7 @@ from functools import partial
 
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.settings import AlertingSettings
@@ -28,6 +29,7 @@ from monitor.model.live_state import Reachability, ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Status
 from monitor.model.triggers import DailyTrigger
 from monitor.outputs.replaying import Replayed
+from monitor.supervisor import Supervisor, Waits
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.pipeline_health import PipelineHealthTracker
 from monitor.tracking.status_memory import StatusMemory
@@ -82,9 +84,12 @@ class Holder:
             retention=Retention(),
             guard=lambda _name, call, _on_failure: call(),
         )
-        self.runner = InstructionRunner(granted.instructions, shown=self.shown, clock=CLOCK)
+        self.instructions = granted.instructions
+        self.runner = InstructionRunner(granted.instructions, shown=self.shown)
+        self.tracked: list[str] = []
 
     async def track(self, workspace: str, kind: RunKind, run_id: str) -> str:
+        self.tracked.append(run_id)
         if run_id == "404":
             raise NoSuchObjectError("the workspace denies the run")
         return f"following {RunKey(workspace, kind, run_id)}"
@@ -178,7 +183,10 @@ async def pair(empty_database: str) -> AsyncIterator[Pair]:
             configuration=lambda: Configuration(workspaces=()),
             clock=CLOCK,
         )
-        running = asyncio.create_task(holder.runner.run())
+        supervisor = Supervisor(
+            clock=CLOCK, registry=CollectorRegistry(), waits=Waits(first_seconds=0.1)
+        )
+        running = asyncio.create_task(supervisor.supervise("instructions", holder.runner.run))
         try:
             pairs.append(Pair(holder, mirrors, north=north, south=south))
             yield pairs[0]
@@ -249,6 +257,27 @@ async def test_what_the_holder_answers_comes_back(pair: Pair) -> None:
         assert rows == [{"workspace": "sales", "action": "sync", "flow": "7"}]
         assert (await sales.alerting.replay("mqtt", CLOCK.now())).sent == 3
         assert not await sales.alerting.acknowledge("9f86", CLOCK.now(), "ann", "")
+
+
+async def test_an_instruction_is_executed_once_though_its_outcome_cannot_be_stored(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder keeps the outcome until the store takes it."""
+    finish, refused = pair.holder.instructions.finish, list[bytes]()
+
+    async def refuse_first(number: int, outcome: bytes, *, timeout_seconds: float) -> None:
+        if not refused:
+            refused.append(outcome)
+            raise BusUnavailableError("the database is away")
+        assert outcome == refused[0]
+        await finish(number, outcome, timeout_seconds=timeout_seconds)
+
+    monkeypatch.setattr(pair.holder.instructions, "finish", refuse_first)
+    sales = await pair.sales()
+    async with asyncio.timeout(LONG_SECONDS):
+        tracked = await sales.requests.track("sales", RunKind.JOB_GROUP, "17")
+    assert tracked == "following sales:job_group:17"
+    assert (pair.holder.tracked, len(refused)) == (["17"], 1)
 
 
 async def test_a_shard_that_was_lost_stays_shown_as_it_was(pair: Pair) -> None:

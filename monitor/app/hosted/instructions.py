@@ -12,16 +12,13 @@ from msgspec import Struct
 
 from monitor.bus.shards import Instruction, ShardInstructions, ShardsElsewhere
 from monitor.model.alerts import Silence
-from monitor.model.clock import Clock
 from monitor.model.errors import (
-    BusUnavailableError,
     ConfigurationError,
     MonitorError,
     NoSuchObjectError,
     TryLaterError,
 )
 from monitor.model.runs import RunKind
-from monitor.model.waits import backoff_seconds
 from monitor.outputs.replaying import Replayed
 from monitor.web.requests import AlertingRequests, ShardRequests
 from monitor.web.shown_shards import ShownShard
@@ -30,7 +27,6 @@ log = structlog.get_logger()
 
 _STORE_SECONDS = 10.0
 _ANSWER_SECONDS = 5.0  # for the holder to execute a request that waits
-_RETRY_SECONDS, _RETRY_CAP_SECONDS = 1.0, 30.0
 _SORTS: dict[str, type[MonitorError]] = {
     "refused": ConfigurationError,
     "missing": NoSuchObjectError,
@@ -115,39 +111,25 @@ class InstructionRunner:
     sends its events again, and a test its request: both at least once, under the same ids.
     """
 
-    def __init__(
-        self, instructions: ShardInstructions, *, shown: Callable[[], ShownShard], clock: Clock
-    ) -> None:
+    def __init__(self, instructions: ShardInstructions, *, shown: Callable[[], ShownShard]) -> None:
         self._instructions = instructions
         self._shown = shown
-        self._clock = clock
+        # The id and outcome of one that is still open, and must not be executed again.
+        self._executed: tuple[int, bytes] | None = None
 
     async def run(self) -> None:
         """Execute until cancelled, the oldest first.
 
         Raises:
-            BusUnavailableError: the store does not answer; the supervisor tries again.
+            BusUnavailableError: the next run goes on with the outcome that is not stored yet.
         """
         while True:
-            instruction = await self._instructions.next()
-            outcome = msgspec.json.encode(await self._execute(instruction))
-            await self._finish(instruction, outcome)
-
-    async def _finish(self, instruction: Instruction, outcome: bytes) -> None:
-        """Store the outcome. It is kept until that is done, or it would be executed again."""
-        failures = 0
-        while True:
-            try:
-                return await self._instructions.finish(
-                    instruction.id, outcome, timeout_seconds=_STORE_SECONDS
-                )
-            except BusUnavailableError as exc:
-                failures += 1
-                log.warning("outcome not stored yet", kind=instruction.kind, reason=str(exc))
-                seconds = backoff_seconds(
-                    failures, base_seconds=_RETRY_SECONDS, cap_seconds=_RETRY_CAP_SECONDS
-                )
-                await self._clock.sleep(seconds)
+            if self._executed is None:
+                instruction = await self._instructions.next()
+                outcome = await self._execute(instruction)
+                self._executed = instruction.id, msgspec.json.encode(outcome)
+            await self._instructions.finish(*self._executed, timeout_seconds=_STORE_SECONDS)
+            self._executed = None
 
     async def _execute(self, instruction: Instruction) -> Outcome:
         try:

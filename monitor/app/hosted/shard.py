@@ -215,7 +215,7 @@ class HostedShard:
         for workspace in self.workspaces.by_name.values():
             self.workspaces.start(workspace)
         if self._instructions is not None:
-            runner = InstructionRunner(self._instructions, shown=self.shown, clock=self._clock)
+            runner = InstructionRunner(self._instructions, shown=self.shown)
             self.tasks.start("instructions", runner.run)
         if self.name:  # of the only one the daemon speaks
             log.info("shard started", shard=self.name, workspaces=list(self.workspaces.by_name))

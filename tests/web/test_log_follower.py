@@ -6,11 +6,14 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
+from prometheus_client import CollectorRegistry
+
 from monitor.bus.contract import RecordedIn
 from monitor.bus.contract.stored_log import Positions
 from monitor.bus.sqlite.sole_shard import SoleLog
 from monitor.model.errors import BusUnavailableError
 from monitor.model.events import Event, RunEvent
+from monitor.supervisor import Supervisor
 from monitor.web.views.log_follower import LogFollower
 from tests.app.eventually import eventually
 from tests.web.site import Site
@@ -55,7 +58,8 @@ class Following:
 @contextlib.asynccontextmanager
 async def following(site: Site) -> AsyncIterator[Following]:
     made = Following(site)
-    task = asyncio.create_task(made.follower.run())
+    supervisor = Supervisor(clock=site.clock, registry=CollectorRegistry())
+    task = asyncio.create_task(supervisor.supervise("log follower", made.follower.run))
     yield made
     task.cancel()
     await asyncio.wait([task])
@@ -98,7 +102,7 @@ async def test_following_ends_a_minute_after_the_last_request(site: Site) -> Non
 
 
 async def test_following_begins_again_after_an_outage_of_the_store(site: Site) -> None:
-    """It ends no task, and goes on by itself while a client asks."""
+    """It goes on by itself as long as it is requested."""
     async with following(site) as made:
         made.log.is_away = True
         await made.follower.request()

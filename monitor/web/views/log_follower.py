@@ -12,13 +12,11 @@ from collections.abc import Callable, Sequence
 
 from monitor.bus.contract import StoredLog
 from monitor.model.clock import Clock
-from monitor.model.errors import BusUnavailableError
 from monitor.model.events import Event
 
 _BATCH = 200
 _WAIT_SECONDS = 10.0
 _FOLLOWED_SECONDS = 60.0  # after the last request
-_RETRY_SECONDS = 1.0  # where the store does not answer
 _BEGIN_SECONDS = 0.5  # that a request waits for the store
 
 
@@ -48,14 +46,15 @@ class LogFollower:
                     await self._follows.wait()
 
     async def run(self) -> None:
-        """Follow the logs of all shards from their present ends, again whenever it is requested."""
+        """Follow the logs of all shards from their present ends, again whenever it is requested.
+
+        Raises:
+            BusUnavailableError: viewers learn of it by what cannot be shown.
+        """
         while True:
             await self._is_requested.wait()
             try:
                 await self._follow(await self._log.positions())
-            except BusUnavailableError:
-                # Viewers learn of it by what cannot be shown.
-                await self._clock.sleep(_RETRY_SECONDS)
             finally:
                 self._follows.clear()
 

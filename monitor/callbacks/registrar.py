@@ -1,7 +1,7 @@
 """Keeps one webhook task of ours at every flow that should have one, and none elsewhere.
 
 Two callers meet here: the task of `run`, which works on one flow at a time, and the commands
-`sync` and `delete`. Timers, statuses, failures and ``_removed`` are changed only by the holder of
+`sync` and `delete`. Timers, statuses and ``_removed`` are changed only by the holder of
 ``_working``. `sync` releases the lock between two flows, so `run` may finish a flow first; the
 timer of each flow says whether there is still something to do. The id of a task is durable once
 made, so a cancelled call leaves at most a task that the next one adopts.
@@ -10,7 +10,6 @@ made, so a cancelled call leaves at most a task that the next one adopts.
 from __future__ import annotations
 
 from asyncio import Lock
-from collections import Counter
 
 import structlog
 
@@ -79,9 +78,10 @@ class Registrar:
         )
         self._reachability = ReachabilityTest(self._maintenance, clock=clock)
         self._configured = ConfiguredFlows(client.name, settings=settings, live_state=live_state)
-        self._flows: DueQueue[str, None] = DueQueue(clock, bound=None)  # as configured, or ours
+        self._flows: DueQueue[str, None] = DueQueue(  # as configured, or ours
+            clock, bound=None, base_seconds=_FIRST_RETRY_SECONDS, cap_seconds=_LONGEST_RETRY_SECONDS
+        )
         self._statuses = TaskStatuses(client.name)
-        self._failures: Counter[str] = Counter()
         self._pauses = 0
         self._is_unavailable_logged = False
         self._removed: set[str] = set()  # flows whose task the operator removed
@@ -221,7 +221,6 @@ class Registrar:
         """Make, verify or remove the task of one flow; True where it was only verified."""
         own = await self._maintenance.own()
         flow, task = self._configured.get(flow_id), own.get(flow_id)
-        self._flows.schedule(flow_id, after_seconds=self._retry_seconds(flow_id))
         has_only_verified = False
         try:
             if flow is not None:
@@ -232,13 +231,11 @@ class Registrar:
                 self._drop(flow_id)
         except (TryLaterError, UnauthorizedError):
             # It says nothing about this flow, so the status of its task stays.
-            if self._answering.is_set():
-                self._failures[flow_id] += 1
-            else:
-                self._flows.schedule(flow_id)  # whenever the outage ends
+            if self._answering.is_set():  # else it stays due, whenever the outage ends
+                self._flows.retry(flow_id)
             raise
         except WorkspaceError as exc:
-            self._failures[flow_id] += 1
+            self._flows.retry(flow_id)
             if flow is not None:
                 self._statuses.record(flow, task, "failed", reason=str(exc))
             else:
@@ -260,7 +257,7 @@ class Registrar:
             await self._maintenance.forget(flow.id)
         reason = await self._reachability.problem()
         if reason is not None:
-            self._failures[flow.id] += 1
+            self._flows.retry(flow.id)
             self._statuses.record(flow, None, "failed", reason=reason)
             return False
         made = await self._maintenance.make(flow.id)
@@ -286,8 +283,8 @@ class Registrar:
         self._drop(task.flow_id)
 
     def _record_success(self, flow: NamedPipeline, task: OwnTask) -> None:
-        self._failures.pop(flow.id, None)
         self._statuses.record(flow, task, "registered")
+        self._flows.forgive(flow.id)
         self._flows.schedule(flow.id, after_seconds=self._settings.verify_seconds)
 
     def _mark_removed(self, flow_id: str) -> None:
@@ -302,7 +299,6 @@ class Registrar:
     def _drop(self, flow_id: str) -> None:
         self._flows.remove(flow_id)
         self._statuses.drop(flow_id)
-        self._failures.pop(flow_id, None)
 
     def _chosen(self, flow_id: str | None) -> list[str]:
         if flow_id is None:
@@ -313,13 +309,6 @@ class Registrar:
                 f"workspaces.{self._workspace}.callbacks.flows gives a webhook task"
             )
         return [flow_id]
-
-    def _retry_seconds(self, flow_id: str) -> float:
-        return backoff_seconds(
-            self._failures[flow_id] + 1,
-            base_seconds=_FIRST_RETRY_SECONDS,
-            cap_seconds=_LONGEST_RETRY_SECONDS,
-        )
 
     def _pause_all(self, error: WorkspaceError) -> float:
         if self._pauses == 0:

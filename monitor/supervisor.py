@@ -125,9 +125,12 @@ class Supervisor:
                 failure = await self._run_once(name, run, vital=vital, finite=finite)
                 if failure is None:
                     return
-                if self._clock.monotonic() - began >= self._waits.healthy_seconds:
-                    attempts = dict.fromkeys(attempts, 0)
+                ran_seconds = self._clock.monotonic() - began
                 is_store = isinstance(failure, BusUnavailableError)
+                if ran_seconds >= self._waits.healthy_seconds:
+                    attempts = dict.fromkeys(attempts, 0)
+                elif is_store and ran_seconds >= self._waits.cap_seconds:
+                    attempts[True] = 0  # another outage: no try in vain lasts so long
                 attempts[is_store] += 1
                 if is_store and attempts[True] > _STORE_TRIES:
                     self._set_status(name, TaskState.FAILED, reason=_one_line(failure))

@@ -111,8 +111,13 @@ async def test_waits_double_up_to_a_cap(scenario: SupervisorScenario) -> None:
     assert starts == [2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5]
 
 
-async def test_a_task_that_was_healthy_restarts_its_waits(scenario: SupervisorScenario) -> None:
-    """After a long healthy run the next failure waits only the first wait."""
+@pytest.mark.parametrize(
+    ("failure", "seconds"), [(RuntimeError("again"), 100), (BusUnavailableError("away"), 5)]
+)
+async def test_a_task_that_was_healthy_restarts_its_waits(
+    scenario: SupervisorScenario, failure: Exception, seconds: float
+) -> None:
+    """After a long run the next failure waits only the first wait; no try in vain lasts long."""
     release = asyncio.Event()
     starts: list[float] = []
 
@@ -120,15 +125,15 @@ async def test_a_task_that_was_healthy_restarts_its_waits(scenario: SupervisorSc
         starts.append(scenario.clock.monotonic())
         if len(starts) == 3:
             await release.wait()
-        raise RuntimeError("again")
+        raise failure
 
     scenario.tasks.append(asyncio.create_task(scenario.supervisor.supervise("rules", run)))
     await scenario.clock.advance(3)
     assert starts == [0, 1, 3]
-    await scenario.clock.advance(100)
+    await scenario.clock.advance(seconds)
     release.set()
     await scenario.clock.advance(1)
-    assert starts == [0, 1, 3, 104]
+    assert starts == [0, 1, 3, seconds + 4]
 
 
 async def test_jitter_shortens_a_wait_by_at_most_half() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -19,13 +20,13 @@ from tests.app import fixture
 from tests.app.alert_messages import alert_events, alerts_by_key, retained_alerts
 from tests.app.alertmanager_receiver import Notified
 from tests.app.daemon_http import Face
-from tests.app.eventually import eventually, pause
+from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.outputs.receiving import PostReceiver
 
 KEY = f"whsec_{base64.b64encode(bytes(range(32))).decode()}"
 RULE = "run_failed"
-LAPSE_SECONDS = 2.5  # longer than an Alertmanager keeps what is not repeated
+RESEND_SECONDS = 2.5  # an Alertmanager keeps for four times as long what is not repeated
 
 
 def end_a_run(workspace: Sandbox, outcome: Outcome) -> None:
@@ -49,7 +50,7 @@ def alerting_settings(
         alerting=AlertingSettings(evaluation_interval_seconds=0.5, resolved_kept_seconds=2.0),
         outputs={
             "mqtt": mqtt,
-            "alertmanager": notified.settings(resend_seconds=LAPSE_SECONDS / 5),
+            "alertmanager": notified.settings(resend_seconds=RESEND_SECONDS),
             "webhook": WebhookSettings(url=hook, secret=Secret(KEY)),
         },
     )
@@ -64,6 +65,12 @@ def received_by_all(
         "alertmanager": notified.words(),
         "webhook": len(receiver.requests),
     }
+
+
+async def kept_until(notified: Notified) -> datetime:
+    """Return until when the Alertmanager keeps its alert if that is not repeated."""
+    (alert,) = await notified.active()
+    return datetime.fromisoformat(alert["endsAt"])
 
 
 async def is_well(face: Face, output: str, *, ok: bool) -> bool:
@@ -105,8 +112,13 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
                 lambda: list(retained_alerts(subscriber).values()) == ["firing"],
                 why=lambda: f"retained: {retained_alerts(subscriber)}",
             )
+        kept = await kept_until(notified)
+
+        async def is_repeated() -> bool:
+            return await kept_until(notified) > kept + timedelta(seconds=2 * RESEND_SECONDS)
+
         async with fixture.daemon(settings) as face:
-            await pause(LAPSE_SECONDS)
+            await eventually(is_repeated, why="it is not repeated")
             assert notified.words() == {RULE: ["firing"]}
             end_a_run(workspace, Outcome.COMPLETE)
             over = {

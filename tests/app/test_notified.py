@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,8 @@ async def test_an_alert_is_notified_once_an_output_has_taken_it(tmp_path: Path) 
             end_a_run(workspace, Outcome.FAILED)
             alert = await fired(face)
             assert (alert["notified_at"], alert["notified_through"]) == (None, [])
-            assert "alert.fired waits in webhook" in alert["unnotified"]
+            # Whether events stand before it depends on how far the position has been stored.
+            assert re.search("alert.fired (waits in|is on its way to) webhook", alert["unnotified"])
             status = await face.json("/api/v1/status")
             assert "no notifications are sent" not in status["sentence"]
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from operator import itemgetter
 
 import structlog
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.bounded_memory import BoundedMemory
+from monitor.model.due_queue import DueQueue
 from monitor.model.errors import (
     BudgetExhaustedError,
     MonitorError,
@@ -22,7 +24,6 @@ from monitor.model.errors import (
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source, Status, status_of
 from monitor.model.slices import in_slices, sorted_in_slices
-from monitor.model.waits import backoff_seconds
 from monitor.polling.details.job_records import JobRecords, ReadRecords
 from monitor.polling.job_groups.job_groups import JobGroups
 from monitor.polling.poll_loop.context import PollContext
@@ -100,8 +101,13 @@ class Progress:
         self._list_again_at = 0.0  # monotonic
         # Workspace time of the last attempt, whatever came of it: a failure is no second turn.
         self._tried_at: dict[RunKey, datetime] = {}
-        # Its records are over: when it is to be read by its id (monotonic), and how often it was.
-        self._goes_on: dict[RunKey, tuple[float, int]] = {}
+        # To be read by their ids: their records are over.
+        self._goes_on: DueQueue[RunKey, None] = DueQueue(
+            context.clock,
+            bound=None,  # active runs
+            base_seconds=context.settings.progress_seconds,
+            cap_seconds=context.settings.reconcile_seconds,
+        )
 
     def declared(self, change_interval: ChangeInterval) -> tuple[Poll, ...]:
         return (
@@ -163,7 +169,6 @@ class Progress:
         """
         oldest = self._oldest()
         tried_at: dict[RunKey, datetime] = {}
-        goes_on: dict[RunKey, tuple[float, int]] = {}
         due: list[tuple[datetime, RunKey]] = []
         others: list[RunKey] = []
         async for key in in_slices(list(self._context.live_state.active)):  # 2,000 run at once
@@ -171,14 +176,12 @@ class Progress:
                 continue
             if key in self._tried_at:
                 tried_at[key] = self._tried_at[key]
-            if key in self._goes_on:
-                goes_on[key] = self._goes_on[key]
             at = self._read_at(key)
             if at <= oldest:
                 due.append((at, key))
             else:
                 others.append(key)
-        self._tried_at, self._goes_on = tried_at, goes_on
+        self._tried_at = tried_at
         in_order = await sorted_in_slices(due, key=itemgetter(0))
         return [key async for _, key in in_slices(in_order)], others
 
@@ -230,24 +233,23 @@ class Progress:
                 if found.jobs and summary.are_over:
                     over.append((key, found))
                 else:
-                    self._goes_on.pop(key, None)
+                    self._goes_on.remove(key)
             await self._context.observer.observe(observations)
         await self._end_in_turns(over)
 
     async def _end_in_turns(self, over: Sequence[tuple[RunKey, ReadRecords]]) -> None:
         """End some by their ids, those that are due longest first; what goes on waits longer."""
-        settings, now = self._context.settings, self._context.clock.monotonic()
-        in_turn = sorted((*self._goes_on.get(key, (0.0, 0)), key, found) for key, found in over)
-        for due_at, reads, key, found in in_turn[:_READS_PER_CYCLE]:
-            if due_at > now or key not in self._context.live_state.active:
-                continue
-            wait = backoff_seconds(
-                reads + 1,
-                base_seconds=settings.progress_seconds,
-                cap_seconds=settings.reconcile_seconds,
-            )
-            self._goes_on[key] = now + wait, reads + 1
-            await self._recorded_ends.end(key, found.jobs, read_at=found.read_at)
+        records, active = dict(over), self._context.live_state.active
+        for key in [key for key in self._goes_on if key not in active]:
+            self._goes_on.remove(key)
+        for key in records:
+            if key in active:
+                self._goes_on.put(key, None)
+        due = (key for key in self._goes_on.due() if key in records)
+        for key in islice(due, _READS_PER_CYCLE):
+            if key in active:  # still
+                self._goes_on.retry(key)
+                await self._recorded_ends.end(key, records[key].jobs, read_at=records[key].read_at)
 
     def _observation(self, key: RunKey, summary: JobSummary) -> Observation:
         has_started = "started_at" not in summary.approximate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
@@ -117,23 +118,23 @@ class PollContext:
         return self.client.workspace_now() or self.clock.now()
 
     def all_active_keys(self) -> frozenset[RunKey]:
-        return frozenset(key for key in self.live_state.active if key.workspace == self.name)
+        name = self.name
+        return frozenset(key for key in self.live_state.active if key.workspace == name)
 
     def active_keys(self, kind: RunKind) -> list[RunKey]:
         """Return the active runs of one kind, the one confirmed longest ago first."""
+        name = self.name
         active = [
             active_run
             for key, active_run in self.live_state.active.items()
-            if key.workspace == self.name and key.kind is kind
+            if key.kind is kind and key.workspace == name
         ]
         return [
             active_run.run.key
             for active_run in sorted(active, key=lambda active_run: active_run.confirmed_at)
         ]
 
-    def has_active_runs(self, *kinds: RunKind) -> bool:
-        """True where a run has not ended, of these kinds or, without any, of all."""
-        return any(
-            key.workspace == self.name and (not kinds or key.kind in kinds)
-            for key in self.live_state.active
-        )
+    def has_active_runs(self, kinds: Collection[RunKind]) -> bool:
+        """True where a run of these kinds has not ended."""
+        name = self.name
+        return any(key.kind in kinds and key.workspace == name for key in self.live_state.active)

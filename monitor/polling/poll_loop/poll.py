@@ -93,17 +93,16 @@ class ChangeInterval:
         self.plan_runs.set()
 
     def seconds(self) -> float:
-        return self._seconds(self.job_groups, is_active=self._context.has_active_runs())
+        return self._seconds(self.job_groups, frozenset(RunKind))
 
     def seconds_of_plan_runs(self) -> float:
-        is_active = self._context.has_active_runs(RunKind.PLAN_RUN)
-        return self._seconds(self.plan_runs, is_active=is_active)
+        return self._seconds(self.plan_runs, frozenset({RunKind.PLAN_RUN}))
 
-    def _seconds(self, wake: WakeSignal, *, is_active: bool) -> float:
+    def _seconds(self, wake: WakeSignal, kinds: frozenset[RunKind]) -> float:
         settings = self._context.settings
         woken = wake.seconds_since()
         is_woken = woken is not None and woken < _SHORT_AFTER_WAKE_SECONDS
-        is_active = is_active or is_woken
+        is_active = is_woken or self._context.has_active_runs(kinds)
         seconds = settings.active_seconds if is_active else settings.idle_seconds
         per_minute = self._context.client.settings.requests_per_minute
         return max(seconds, wait_between_lists(per_minute, lists=_CHANGE_LISTS))

@@ -177,16 +177,16 @@ class EvaluationContext:
         around: set[RunKey] = set()
         unlinked: set[str] = set()
         async for run in in_slices(self._view.active_runs(), size=_RUNS_AT_ONCE):
-            line = self._lineage.line(run.run)
-            around.update(part.key for part in line[1:])
-            for run_key, pipeline, gathered in (
-                (line[-1].key, line[-1].pipeline, roots),
-                (run.run.key, run.run.pipeline, own),
-            ):
-                subject = of_run(run_key, pipeline)
-                key = key_of(subject)
-                subjects[key] = subject
-                gathered[key].append(run)
+            subject = of_run(run.run.key, run.run.pipeline)
+            key = root_key = key_of(subject)
+            if len(line := self._lineage.line(run.run)) > 1:
+                around.update(part.key for part in line[1:])
+                root = of_run(line[-1].key, line[-1].pipeline)
+                root_key = key_of(root)
+                subjects[root_key] = root
+            subjects[key] = subject
+            roots[root_key].append(run)
+            own[key].append(run)
             if run.run.key.kind is RunKind.PLAN_RUN:
                 plan_runs.append(run.run.key)
             elif is_of_a_plan(run.run) and run.run.parents.plan_run is None:

@@ -33,6 +33,7 @@ START = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
 _HISTORY = timedelta(days=7)
 _SPEED = 40.0
 _ATTEMPTS = 10
+_LOOKS, _UNCHANGED = 50, 3  # at most so many, until so many show the same
 _PAGE_SECONDS = 2.1  # more than the page keeps what it has computed
 _FAILURES = frozenset({"run_failed", "failing_repeatedly"})
 _KINDS = ("job_group", "flow_run", "plan_run")
@@ -98,6 +99,7 @@ async def observe(face: Face, clock: PacedClock, *, at: float) -> Minute:
     for _ in range(_ATTEMPTS):
         clock.is_held = True
         try:
+            await _until_unchanged(face)
             before = await _observe(face, at=at, now=clock.now())
             seen = await _observe(face, at=at, now=clock.now())
         finally:
@@ -106,6 +108,15 @@ async def observe(face: Face, clock: PacedClock, *, at: float) -> Minute:
             return seen
         await _reach(clock, clock.monotonic() + _PAGE_SECONDS)
     raise AssertionError(f"something changes at every look: {before} {seen}")
+
+
+async def _until_unchanged(face: Face) -> None:
+    """Let what is under way arrive before the page is asked for."""
+    seen: list[object] = []
+    for _ in range(_LOOKS):
+        seen.append((await face.json("/api/v1/status"), await face.json("/api/v1/workspaces")))
+        if len(seen) >= _UNCHANGED and all(each == seen[-1] for each in seen[-_UNCHANGED:]):
+            return
 
 
 async def _reach(clock: PacedClock, due: float) -> None:

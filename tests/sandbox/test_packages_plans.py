@@ -135,7 +135,7 @@ async def test_a_plan_of_another_kind_is_refused(workspace: Workspace) -> None:
         "kind flow": flow,
         "statusRule": changed(out, planedges=[{**edge, "status_rule": "sometimes"}]),
         "two of": changed(out, plannodes=[node, *tables["plannodes"]]),
-        "which plans": zipped({**pages_of(out), "package.json": json.dumps(manifest).encode()}),
+        "name its plans": zipped({**pages_of(out), "package.json": json.dumps(manifest).encode()}),
     }
     before = fingerprint(world)
 

@@ -102,7 +102,7 @@ async def test_other_files_are_refused(workspace: Workspace) -> None:
         "cannot be read": zipped({"package.json": b"{"}),
         "kind plan": zipped({"package.json": json.dumps({**manifest, "kind": "plan"}).encode()}),
         "vendor": zipped({"package.json": json.dumps({**manifest, "format": "vendor"}).encode()}),
-        "which flows": zipped(
+        "name its flows": zipped(
             {**pages, "package.json": json.dumps({**manifest, "roots": {}}).encode()}
         ),
         "has none": zipped({"package.json": pages["package.json"]}),

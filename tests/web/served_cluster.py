@@ -16,6 +16,7 @@ from monitor.bus.contract import Retention
 from monitor.bus.shards import ClusterStatus, DaemonRecord, ShardRecord
 from monitor.model.checks import Check, CheckLine, ok
 from monitor.model.errors import BusUnavailableError
+from monitor.supervisor import Supervisor, TaskState
 from monitor.web.health import ClusterProblems, DaemonStatus
 from monitor.web.server import Server
 from monitor.web.settings import ServerSettings
@@ -109,11 +110,15 @@ class ServedCluster:
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as session:
             self._session = session
             self.url = f"http://127.0.0.1:{await server.start()}"
+            supervisor = Supervisor(clock=self.clock, registry=CollectorRegistry())
             async with asyncio.TaskGroup() as group:
                 tasks = [
-                    group.create_task(run(), name=name) for name, run in server.tasks().items()
+                    group.create_task(supervisor.supervise(name, run), name=name)
+                    for name, run in server.tasks().items()
                 ]
                 yield
+                states = {status.state for status in supervisor.status().values()}
+                assert states <= {TaskState.RUNNING}
                 await server.stop()
                 for task in tasks:
                     task.cancel()

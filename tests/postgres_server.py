@@ -1,7 +1,5 @@
 """Real PostgreSQL servers for tests, from Debian's packages: free ports, ended by process id.
 
-`initdb` runs once a machine; each server starts on a copy of what it made. The server refuses to
-run as root, so as root everything runs as user ``postgres``, in a folder which that user may read.
 A server ends with the process that started it, however that ends.
 """
 
@@ -9,17 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
-import functools
-import hashlib
 import os
-import pwd
 import select
 import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -28,16 +21,18 @@ from typing import Any, Self
 import asyncpg
 import pytest
 
-from tests.servers import START_SECONDS, STOP_SECONDS, free_port, program
-
-ADMINISTRATOR = "postgres"
-# Words sort as people sort them, so a query that relies on the order of bytes must say so.
-_INITDB = (
-    *("--username", ADMINISTRATOR, "--auth", "trust", "--encoding", "UTF8", "--no-sync"),
-    *("--locale", "C.UTF-8", "--locale-provider", "icu", "--icu-locale", "en-US"),
+from tests.postgres_files import (
+    ADMINISTRATOR,
+    as_owner,
+    folder_of_programs,
+    home,
+    make_folder,
+    owner,
+    run,
+    template,
 )
-_MEMORY = Path("/dev/shm")  # noqa: S108 - each user's folders in it are his own
-_MEMORY_BYTES = 8 * 2**30  # two dozen servers have room
+from tests.servers import START_SECONDS, STOP_SECONDS, free_port
+
 # Small, because every worker of a test run has a server and each crash scenario several.
 _SMALL = {
     "listen_addresses": "127.0.0.1",
@@ -51,89 +46,6 @@ _SMALL = {
     "jit": "off",
     "log_line_prefix": "%m [%p] %a ",
 }
-
-
-@functools.cache
-def folder_of_programs() -> Path:
-    """Return the newest installed version's; skip without any, but fail where CI is set."""
-    found = sorted(
-        Path("/usr/lib/postgresql").glob("*/bin/postgres"),
-        key=lambda path: int(path.parts[-3]),
-    )
-    if found:
-        return found[-1].parent
-    reason = "postgresql is not installed; `make servers` installs it"
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
-def _owner() -> pwd.struct_passwd:
-    """Return the user as whom the server runs."""
-    return pwd.getpwnam(ADMINISTRATOR) if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
-
-
-def _as_owner(*command: str | Path) -> tuple[str, ...]:
-    """Return a command that runs as the server's user, and is killed if this process dies."""
-    owner = _owner()
-    change = ("--reuid", str(owner.pw_uid), "--regid", str(owner.pw_gid), "--clear-groups")
-    return (
-        program("setpriv"),
-        *("--pdeathsig", "QUIT"),
-        *(change if os.geteuid() == 0 else ()),
-        *map(str, command),
-    )
-
-
-def _make_folder(path: Path) -> None:
-    path.mkdir(mode=0o700, exist_ok=True)
-    if os.geteuid() == 0:
-        os.chown(path, _owner().pw_uid, _owner().pw_gid)
-
-
-def _parent() -> Path:
-    # To make a database in memory takes a tenth of the system time that a file system takes.
-    is_near = tempfile.gettempdir() == str(_MEMORY)  # as tests/conftest.py decides
-    if is_near and shutil.disk_usage(_MEMORY).free >= _MEMORY_BYTES:
-        return _MEMORY
-    return Path("/tmp")  # noqa: S108 - the owner of what is in it is checked
-
-
-@functools.cache
-def _home() -> Path:
-    """Return the folder of this machine's servers, without those of tests that were killed."""
-    home = _parent() / f"dataprep-monitor-postgres-{os.geteuid()}"
-    _make_folder(home)
-    if home.stat().st_uid != _owner().pw_uid:
-        pytest.fail(f"{home} belongs to another user")
-    for left in home.glob("server-*"):
-        if not Path("/proc", left.name.split("-")[1]).exists():
-            shutil.rmtree(left, ignore_errors=True)
-    return home
-
-
-@functools.cache
-def _template() -> Path:
-    """Return a data folder to be copied; the first process on this machine makes it."""
-    programs = folder_of_programs()
-    options = hashlib.sha256(repr(_INITDB).encode()).hexdigest()[:8]
-    template = _home() / f"template-{programs.parts[-2]}-{options}"
-    with (_home() / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not template.exists():
-            unfinished = template.with_suffix(".unfinished")
-            shutil.rmtree(unfinished, ignore_errors=True)
-            _run(programs / "initdb", *_INITDB, "--pgdata", unfinished)
-            unfinished.rename(template)
-    return template
-
-
-def _run(*command: str | Path) -> None:
-    done = subprocess.run(
-        _as_owner(*command), capture_output=True, text=True, check=False, cwd=_home()
-    )
-    if done.returncode != 0:
-        pytest.fail(f"{command[0]}: {done.stderr or done.stdout}")
 
 
 class PostgresServer:
@@ -152,7 +64,7 @@ class PostgresServer:
     ) -> None:
         folder_of_programs()
         self.port = free_port()
-        self.folder = _home() / f"server-{os.getpid()}-{self.port}"
+        self.folder = home() / f"server-{os.getpid()}-{self.port}"
         self._options = {
             **_SMALL,
             "fsync": "on" if is_durable else "off",
@@ -191,7 +103,7 @@ class PostgresServer:
         shutil.copyfile(source, copy)
         copy.chmod(0o600)
         if os.geteuid() == 0:
-            os.chown(copy, _owner().pw_uid, _owner().pw_gid)
+            os.chown(copy, owner().pw_uid, owner().pw_gid)
         return copy
 
     # --- life -----------------------------------------------------------------------------------
@@ -297,10 +209,10 @@ class PostgresServer:
         It names itself ``name`` and asks ``port``, which may be a relay's.
         """
         standby = type(self)(options={**self._options, **(options or {})})
-        _make_folder(standby.folder)
+        make_folder(standby.folder)
         primary = f"host=127.0.0.1 port={port or self.port} user={ADMINISTRATOR}"
         await asyncio.to_thread(
-            _run,
+            run,
             folder_of_programs() / "pg_basebackup",
             *("--pgdata", standby.data, "--dbname", f"{primary} application_name={name}"),
             *("--write-recovery-conf", "--checkpoint=fast", "--no-sync"),
@@ -337,8 +249,8 @@ class PostgresServer:
     def _make_data(self) -> None:
         if self.data.exists():
             return
-        _make_folder(self.folder)
-        copying = ("cp", "--archive", "--reflink=auto", _template(), self.data)
+        make_folder(self.folder)
+        copying = ("cp", "--archive", "--reflink=auto", template(), self.data)
         subprocess.run(copying, check=True)
         if self._access:
             (self.data / "pg_hba.conf").write_text("\n".join((*self._access, "")))
@@ -356,7 +268,7 @@ class PostgresServer:
         postgres = folder_of_programs() / "postgres"
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                _as_owner("env", *self.variables, postgres, "-D", self.data, *options),
+                as_owner("env", *self.variables, postgres, "-D", self.data, *options),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.paced_clock import Pace, PaceDatabase, PaceFile
-from tests.postgres_server import folder_of_programs
+from tests.postgres_files import folder_of_programs
 
 _FLIPPED_BYTES = 16 * 4096  # so many that some of them are of a page in use
 _LONGEST_SECONDS = 60.0  # that a program of the server may take

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -33,9 +34,9 @@ class RefusingStore(SqliteBus):
 
     @classmethod
     async def opened(
-        cls, settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
+        cls, where: StorageSettings | Path, *, clock: Clock, registry: CollectorRegistry
     ) -> RefusingStore:
-        bus = await SqliteBus.open(settings, clock=clock, registry=registry)
+        bus = await SqliteBus.open(where, clock=clock, registry=registry)
         store = cls.__new__(cls)
         store.__dict__.update(bus.__dict__)
         store.refuse(None, stays_away=False)

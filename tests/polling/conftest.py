@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from monitor.bus.contract import EventBus
-from monitor.bus.sqlite import SqliteBus
 from monitor.catalogue.capabilities import capabilities_of
 from monitor.catalogue.operations import Edition
 from monitor.model.clock import Clock
@@ -32,6 +30,7 @@ from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.settings import WorkspaceSettings
 from monitor.workspace.transport import MaySend
 from tests.app.eventually import pause
+from tests.app.refusing_store import RefusingStore
 from tests.clocks import ManualClock
 from tests.polling.tiny_workspace import TinyWorkspace
 
@@ -55,7 +54,7 @@ class Scenario:
     requests_per_minute: float = 60_000
     may_send: MaySend | None = None
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
-    bus: EventBus = field(init=False)
+    bus: RefusingStore = field(init=False)
     live_state: LiveState = field(init=False)
     observer: Observer = field(init=False)
     client: WorkspaceClient = field(init=False)
@@ -65,7 +64,7 @@ class Scenario:
 
     async def open(self) -> None:
         self.registry = CollectorRegistry()
-        self.bus = await SqliteBus.open(
+        self.bus = await RefusingStore.opened(
             self.folder / "state.db", clock=self.clock, registry=self.registry
         )
         self.live_state = LiveState([NAME])

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from monitor.model.errors import (
     BudgetExhaustedError,
     BusError,
+    BusUnavailableError,
     DoubtedListError,
     LeaseUncertainError,
     MonitorError,
@@ -41,6 +42,7 @@ _BUCKETS_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0
 # A poll may take this much longer than its interval before it counts as late.
 _GRACE_SECONDS = 60.0
 _NOTHING_DUE_SECONDS = 3_600.0
+_STORE_CAP_SECONDS = 10.0  # between two attempts that the store does not answer
 
 
 class PollMetrics:
@@ -252,16 +254,24 @@ class PollRunner:
             is_due = failure is not None or not is_woken or clock.monotonic() >= due_at
 
     async def _run_when_due(self, poll: Poll, timing: WhenDue) -> None:
-        settings, clock = self._context.settings, self._context.clock
+        clock = self._context.clock
         while True:
             wait = timing.seconds_until_due()
             if wait is not None and wait <= 0:
                 await self._context.until_answering()
-                await self._attempts.attempt(poll.name, poll.run, again_seconds=None)
+                failure = await self._attempts.attempt(poll.name, poll.run, again_seconds=None)
                 await self._after_attempt()
-                await clock.sleep(settings.wake_gap_seconds)
+                await clock.sleep(self._gap_after(poll.name, failure))
             else:
                 await timing.wake.wait(_NOTHING_DUE_SECONDS if wait is None else wait)
+
+    def _gap_after(self, name: str, failure: MonitorError | None) -> float:
+        gap = self._context.settings.wake_gap_seconds
+        if not isinstance(failure, BusUnavailableError):
+            return gap  # what failed is due later
+        return backoff_seconds(
+            self._attempts.failures(name), base_seconds=gap, cap_seconds=_STORE_CAP_SECONDS
+        )
 
     def _wait_after(self, name: str, seconds: float, failure: MonitorError | None) -> float:
         if failure is None:
@@ -272,7 +282,8 @@ class PollRunner:
             base_seconds=settings.idle_seconds,
             cap_seconds=settings.reconcile_seconds,
         )
-        if isinstance(failure, TryLaterError) or self._context.is_cut_off():
+        may_pass = isinstance(failure, TryLaterError | BusUnavailableError)
+        if may_pass or self._context.is_cut_off():
             # A slow poll need not wait its whole interval for what may be over soon.
             return min(seconds, growing)
         # It will hardly pass by itself, so it is retried less and less often.

@@ -7,7 +7,8 @@ A store that does not answer is no failure of the tasks that need it, and none o
 by itself: the error rises to here, and the task begins again once its wait is over, from what the
 store holds. Each try is one line of the log. The check of the store makes the daemon not ready, and
 so does a task that has waited in vain for several times: it may be the only one that is refused.
-Deliveries and the link to a broker wait by themselves, for their window and session would be lost.
+Deliveries, the link to a broker and polls wait by themselves: their window, their session and what
+the polls beside them are waiting for would be lost.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class WorkspacePoller:
         self._runner = PollRunner(
             self._context,
             attempts=self._attempts,
-            after_attempt=self._capability_discovery.switch_off_refused,
+            after_attempt=self._capability_discovery.notice_refused,
             random=random or SystemRandom(),
         )
         self._polls = build(self._context)
@@ -132,7 +132,7 @@ class WorkspacePoller:
         """Follow the workspace until cancelled. A poll that fails never stops another.
 
         Raises:
-            BusError: of what is stored beside the polls; the next run begins again.
+            BusError: before the polls begin; the next run begins again.
         """
         context = self._context
         # Built again, because a failure may have left a poll in the middle of something.

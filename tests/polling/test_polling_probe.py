@@ -187,10 +187,10 @@ async def test_a_refused_read_switches_off_what_rests_on_it(
     assert scenario.context.can(Capability.LIST_CHANGES)
 
 
-async def test_no_poll_waits_for_a_probe_that_another_began(
+async def test_a_loss_noticed_during_a_probe_costs_no_other(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """A probe may take long in a small budget; one is enough, and the other polls go on."""
+    """A probe may take long in a small budget; what polls notice meanwhile is in its result."""
     capability_discovery = CapabilityDiscovery(
         scenario.context, ReachabilityJudge(scenario.context)
     )
@@ -199,15 +199,18 @@ async def test_no_poll_waits_for_a_probe_that_another_began(
     workspace.faults["schedules"] = NO_ROUTE
     with pytest.raises(NotAvailableError):
         await scenario.poll("schedules")
+    capability_discovery.notice_refused()
+    assert capability_discovery.seconds_until_due() == 0
     workspace.holds["flows"] = asyncio.Event()
-    probing = asyncio.create_task(capability_discovery.switch_off_refused())
+    probing = asyncio.create_task(capability_discovery.poll())
     await until(lambda: workspace.count("flows") == 2)
-    await capability_discovery.switch_off_refused()
-    assert not probing.done()
+    capability_discovery.notice_refused()
     workspace.holds["flows"].set()
-    await probing
 
+    assert await probing
     assert not scenario.context.can(Capability.READ_SCHEDULES)
+    assert not await capability_discovery.poll()
+    assert capability_discovery.seconds_until_due() > 0
     assert workspace.count("flows") == 2
 
 

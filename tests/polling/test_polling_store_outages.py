@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from monitor.catalogue.capabilities import Capability
 from monitor.polling.settings import PollSettings
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scenario, asleep
 from tests.polling.test_polling_poller import running
-from tests.polling.tiny_workspace import TinyWorkspace
+from tests.polling.tiny_workspace import NO_ROUTE, TinyWorkspace
 
 
 @pytest.fixture
@@ -64,3 +65,25 @@ async def test_a_poll_does_not_wait_out_its_interval_for_the_store(
         await seconds_pass(clock, round(unbegun.settings.idle_seconds))
 
     assert attempts(unbegun, "details_left", "idle") == 1
+
+
+async def test_a_loss_that_cannot_be_stored_costs_no_other_poll(
+    unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """No poll begins again, nothing is shown before it is durable, and then it is at once."""
+    async with running(unbegun.poller()):
+        await asleep(clock)
+        await seconds_pass(clock, 1)
+        first_reads = workspace.count("open-api-spec")
+        workspace.faults["schedules"] = NO_ROUTE
+        unbegun.bus.refuse_to_all("commit")
+        await seconds_pass(clock, round(unbegun.settings.schedules_seconds))
+        assert attempts(unbegun, "schedules", "not_available") == 1
+        assert attempts(unbegun, "probe", "store") <= 32
+        assert unbegun.context.can(Capability.READ_SCHEDULES)
+        unbegun.bus.refuse_to_all()
+        await seconds_pass(clock, 10)
+        assert not unbegun.context.can(Capability.READ_SCHEDULES)
+
+    assert await unbegun.changes() == [("capability:read_schedules", "available", "refused")]
+    assert workspace.count("open-api-spec") == first_reads + 1  # by the probe of the loss

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping
 
 import msgspec
@@ -50,11 +49,13 @@ _NOT_AT_ALL = (
     "what can be read of flows and the specification is read on"
 )
 
-Published = tuple[str | None, frozenset[Capability]]  # edition, None before the first probe
-
 
 class CapabilityDiscovery:
-    """The workspace's capabilities, found by probing and corrected by every refused read."""
+    """The workspace's capabilities, found by probing and corrected by every refused read.
+
+    The poll of the probe alone publishes them. What it could not store has not changed, and is
+    found again: a loss after the next attempt of any poll, what has come back by the next probe.
+    """
 
     def __init__(self, context: PollContext, reachability: ReachabilityJudge) -> None:
         self._context = context
@@ -69,7 +70,7 @@ class CapabilityDiscovery:
         self._misses = 0  # probes in a row that found less than that
         self._due_at = context.clock.monotonic()
         self._probed_at: float | None = None
-        self._turn = asyncio.Lock()  # one probe at a time: several polls may miss one operation
+        self._has_refusal = False  # noticed since the poll began last
         self.wake = WakeSignal(context.clock)
 
     def declared(self) -> tuple[Poll, ...]:
@@ -84,7 +85,7 @@ class CapabilityDiscovery:
                 name="probe",
                 priority=Priority.CHANGES,
                 timing=WhenDue(seconds_until_due=self.seconds_until_due, wake=self.wake),
-                run=self.discover,
+                run=self.poll,
             ),
         )
 
@@ -98,67 +99,43 @@ class CapabilityDiscovery:
         await self._context.client.operations.open_api_spec(priority=Priority.INVENTORY)
         return True
 
-    def seconds_until_due(self) -> float:
-        """Return when the workspace should be probed again."""
-        return max(0.0, self._due_at - self._context.clock.monotonic())
+    def notice_refused(self) -> None:
+        """Wake the poll where a read has found an operation to be unavailable since."""
+        if self._context.client.requester.unavailable != self._switched_off:
+            self._has_refusal = True
+            self.wake.set()
 
-    async def discover(self) -> None:
+    def seconds_until_due(self) -> float:
+        """Return when the workspace should be probed again; 0 where a refusal was noticed."""
+        return 0.0 if self._has_refusal else self._seconds_until_probe()
+
+    async def poll(self) -> bool:
+        """Probe the workspace if that is due, else switch off what was refused.
+
+        Return False where nothing was requested. Raises as `discover`.
+        """
+        self._has_refusal = False
+        if self._seconds_until_probe() > 0:
+            return await self.switch_off_refused()
+        await self.discover()
+        return True
+
+    async def discover(self, *, doubted: frozenset[str] = frozenset()) -> None:
         """Probe the workspace, publish its capabilities, and schedule the next probe.
 
-        Waits for a probe that is under way. A cancelled call leaves the last result in place.
+        ``doubted`` are operations to be read as well. A call that is cancelled or fails leaves the
+        last result in place.
 
         Raises:
             WorkspaceError: it cannot be read now.
             BusError: what changed could not be stored.
         """
-        async with self._turn:
-            await self._probe()
-
-    async def switch_off_refused(self) -> None:
-        """Switch off what a read has found to be unavailable since.
-
-        Where a capability rests on it, the workspace is probed at once: what was lost with it, as
-        when a subscription is renewed, is then published together.
-
-        Raises:
-            BusError: what changed could not be stored.
-        """
-        if self._turn.locked():
-            return  # a probe is under way, which finds the same; no poll need wait for it
-        async with self._turn:
-            unavailable = self._context.client.requester.unavailable
-            if unavailable == self._switched_off:
-                return
-            before = self._published()
-            _, capabilities = before
-            if without(capabilities, unavailable) == capabilities:
-                self._switched_off = unavailable
-                return
-            if not self._has_just_probed():
-                try:
-                    await self._probe(doubted=reads_of(capabilities))
-                except WorkspaceError as error:
-                    log.debug("probe failed", reason=str(error))
-                else:
-                    return
-            left = without(capabilities, unavailable)
-            self._unproven -= {_key(refused) for refused in capabilities - left}
-            await self._publish(left, before=before)
-            if (unavailable - self._switched_off) & PROBED:
-                # A right withdrawn by mistake, or for a moment, must not blind us for hours.
-                # Not put off by each further loss: a probe that is due sooner stays.
-                wait = min(self._context.settings.reconcile_seconds, _PROBE_GAP_SECONDS)
-                due = self.seconds_until_due()
-                self._probe_again(after_seconds=min(wait, due) if due > 0 else wait)
-            self._switched_off = unavailable
-
-    async def _probe(self, *, doubted: frozenset[str] = frozenset()) -> None:
         context = self._context
         self._probe_again(after_seconds=context.settings.reconcile_seconds)
         self._probed_at = context.clock.monotonic()
-        before = self._published()
         stored = await context.observer.changes.last(context.name)
-        edition = before[0] or stored.get(_EDITION)
+        shown = context.live_state.workspaces[context.name].edition
+        edition = shown or stored.get(_EDITION)
         offered = {need: stored[_key(need)] == _AVAILABLE for need in NEEDS if _key(need) in stored}
         await self._answered.load()
         finding = await probe(
@@ -174,13 +151,46 @@ class CapabilityDiscovery:
         is_less = bool(self._ever - finding.capabilities or self._answered.operations & unavailable)
         self._ever |= finding.capabilities
         self._misses = self._misses + 1 if is_less else 0
-        self._probe_again(after_seconds=self._seconds_until_next(finding))
-        self._switched_off = unavailable
-        context.live_state.update_workspace(
-            context.name, edition=str(finding.edition), edition_reason=finding.reason
-        )
+        wait = self._seconds_until_next(finding)
         self._unproven = self._without_proof(finding, stored)
-        await self._publish(finding.capabilities, before=before)
+        await self._publish(
+            finding.capabilities, edition=str(finding.edition), reason=finding.reason
+        )
+        self._probe_again(after_seconds=wait)
+        self._switched_off = unavailable
+
+    async def switch_off_refused(self) -> bool:
+        """Switch off what a read has found to be unavailable since; True where that was probed.
+
+        Where a capability rests on it, the workspace is probed at once: what was lost with it, as
+        when a subscription is renewed, is then published together.
+
+        Raises:
+            BusError: what changed could not be stored.
+        """
+        unavailable, capabilities = self._context.client.requester.unavailable, self._capabilities()
+        if unavailable == self._switched_off or without(capabilities, unavailable) == capabilities:
+            self._switched_off = unavailable
+            return False
+        if not self._has_just_probed():
+            try:
+                await self.discover(doubted=reads_of(capabilities))
+            except WorkspaceError as error:
+                log.debug("probe failed", reason=str(error))
+            else:
+                return True
+        left = without(capabilities, unavailable)
+        self._unproven -= {_key(refused) for refused in capabilities - left}
+        status = self._context.live_state.workspaces[self._context.name]
+        await self._publish(left, edition=status.edition, reason=status.edition_reason)
+        if (unavailable - self._switched_off) & PROBED:
+            # A right withdrawn by mistake, or for a moment, must not blind us for hours.
+            # Not put off by each further loss: a probe that is due sooner stays.
+            wait = min(self._context.settings.reconcile_seconds, _PROBE_GAP_SECONDS)
+            due = self._seconds_until_probe()
+            self._probe_again(after_seconds=min(wait, due) if due > 0 else wait)
+        self._switched_off = unavailable
+        return False
 
     def _has_just_probed(self) -> bool:
         if self._probed_at is None:
@@ -219,18 +229,27 @@ class CapabilityDiscovery:
             unproven = {_EDITION, *map(_key, NEEDS)}
         return frozenset(unproven.difference(stored))
 
-    async def _publish(self, capabilities: frozenset[Capability], *, before: Published) -> None:
-        """Publish what the monitor can do; the log has one line for all that has changed."""
+    async def _publish(
+        self, capabilities: frozenset[Capability], *, edition: str | None, reason: str | None
+    ) -> None:
+        """Show what the monitor can do once that is durable; the log has one line for all of it."""
         context = self._context
-        status = context.live_state.workspaces[context.name]
         refused = await self._answered.update(
-            missing=capabilities_of(Edition(status.edition or Edition.OPEN)) - capabilities
+            missing=capabilities_of(Edition(edition or Edition.OPEN)) - capabilities
         )
         names = {known.capability for known in refused}
+        values = {_key(need): _REFUSED if need in names else _UNAVAILABLE for need in NEEDS}
+        values.update((_key(need), _AVAILABLE) for need in capabilities)
+        for what, value in [(_EDITION, edition), *sorted(values.items())]:
+            if what not in self._unproven:
+                await context.observer.changes.learn(context.name, what, value)
+        status, before = context.live_state.workspaces[context.name], self._capabilities()
         # Schedules that are no longer shown are kept: a refusal is not their end.
         keeps_schedules = Capability.READ_SCHEDULES in capabilities | names
-        status = context.live_state.update_workspace(
+        context.live_state.update_workspace(
             context.name,
+            edition=edition,
+            edition_reason=reason,
             capabilities=frozenset(str(capability) for capability in capabilities),
             refused=refused,
             schedules=status.schedules if keeps_schedules else (),
@@ -238,31 +257,27 @@ class CapabilityDiscovery:
             inventory=_still_read(status.inventory, capabilities),
         )
         self._reachability.limited(_limitation(capabilities))
-        after = (status.edition, frozenset(capabilities))
-        if after != before:
+        if (edition, capabilities) != (status.edition, before):
             log.info(
                 "workspace capabilities changed",
                 workspace=context.name,
-                edition=status.edition,
-                reason=status.edition_reason,
+                edition=edition,
+                reason=reason,
                 can=_named(capabilities),
                 refused=sorted(names),
-                lost=_named(before[1] - capabilities),
-                regained=_named((capabilities - before[1]) & self._ever_lost),
+                lost=_named(before - capabilities),
+                regained=_named((capabilities - before) & self._ever_lost),
                 switched_off=_named(frozenset(NEEDS) - capabilities),
             )
-        self._ever_lost |= before[1] - capabilities
-        values = {_key(need): _REFUSED if need in names else _UNAVAILABLE for need in NEEDS}
-        values.update((_key(need), _AVAILABLE) for need in capabilities)
-        for what, value in [(_EDITION, status.edition), *sorted(values.items())]:
-            if what not in self._unproven:
-                await context.observer.changes.learn(context.name, what, value)
+        self._ever_lost |= before - capabilities
 
-    def _published(self) -> Published:
-        status = self._context.live_state.workspaces[self._context.name]
-        return status.edition, frozenset(
-            capability for capability in Capability if capability in status.capabilities
-        )
+    def _seconds_until_probe(self) -> float:
+        return max(0.0, self._due_at - self._context.clock.monotonic())
+
+    def _capabilities(self) -> frozenset[Capability]:
+        """Return what is published."""
+        shown = self._context.live_state.workspaces[self._context.name].capabilities
+        return frozenset(capability for capability in Capability if capability in shown)
 
 
 def _key(capability: Capability) -> str:

@@ -207,7 +207,7 @@ class PollRunner:
         context: PollContext,
         *,
         attempts: PollAttempts,
-        after_attempt: Callable[[], Awaitable[None]],
+        after_attempt: Callable[[], None],
         random: Random,
     ) -> None:
         self._context = context
@@ -242,7 +242,7 @@ class PollRunner:
                 run = poll.run_woken if poll.run_woken is not None and not is_due else poll.run
                 failure = await self._attempts.attempt(poll.name, run, again_seconds=again_seconds)
                 wait = self._wait_after(poll.name, timing.seconds(), failure)
-                await self._after_attempt()
+                self._after_attempt()
             else:
                 _forget(poll)
             next_at = clock.monotonic() + self.jittered(wait)
@@ -260,7 +260,7 @@ class PollRunner:
             if wait is not None and wait <= 0:
                 await self._context.until_answering()
                 failure = await self._attempts.attempt(poll.name, poll.run, again_seconds=None)
-                await self._after_attempt()
+                self._after_attempt()
                 await clock.sleep(self._gap_after(poll.name, failure))
             else:
                 await timing.wake.wait(_NOTHING_DUE_SECONDS if wait is None else wait)

@@ -21,7 +21,7 @@ from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.due_queue import NEVER, DueQueue
 from monitor.model.errors import WorkspaceError
 from monitor.model.runs import RunKey, RunKind, RunState
-from monitor.model.waits import WakeSignal, backoff_seconds
+from monitor.model.waits import WakeSignal
 from monitor.polling.links.plan_links import UnlinkedPart, part_of
 from monitor.polling.links.plans import Plans
 from monitor.polling.poll_loop.context import PollContext
@@ -56,8 +56,7 @@ class FollowedPlan:
 
     flow_ids: frozenset[str] | None  # of its nodes; None: not read yet
     plan_runs: dict[str, FollowedPlanRun] = field(default_factory=dict)
-    failures: int = 0  # in a row
-    not_before: float = 0.0  # monotonic: what cannot be read waits, whatever appears meanwhile
+    is_failing: bool = False  # it could not be read last
 
     def may_contain(self, part: UnlinkedPart) -> bool:
         """True where one of its runs may have started the part."""
@@ -72,7 +71,7 @@ class FollowedPlans:
 
     def __init__(self, context: PollContext) -> None:
         self._context = context
-        # The attempts of a plan are reads in a row that left something open.
+        # The attempts of a plan are reads in a row that left something open, or that failed.
         self._plans: DueQueue[str, FollowedPlan] = DueQueue(
             context.clock,
             bound=_PLAN_RUNS_AT_MOST,
@@ -151,10 +150,12 @@ class FollowedPlans:
 
     def read_soon(self, plan_id: str) -> None:
         """Read the plan as soon as it may be read; nothing where it was dropped meanwhile."""
-        if (plan := self._plans.get(plan_id)) is not None:
-            wait = max(0.0, plan.not_before - self._context.clock.monotonic())
+        plan = self._plans.get(plan_id)
+        if plan is None or (plan.is_failing and self._plans.due_at(plan_id) != NEVER):
+            return  # what cannot be read waits, whatever appears meanwhile
+        if not plan.is_failing:
             self._plans.forgive(plan_id)
-            self._plans.schedule(plan_id, after_seconds=wait)
+        self._plans.schedule(plan_id)
 
     def notice(self, runs: Iterable[RunState]) -> None:
         """Read the plans soon that may contain these runs, where they are unlinked."""
@@ -203,6 +204,9 @@ class FollowedPlans:
             return []
         now, wait = self._context.clock.monotonic(), self._context.settings.link_wait_seconds
         parts_until = max(self._open_parts(plan), default=now)
+        if plan.is_failing:
+            plan.is_failing = False
+            self._plans.forgive(plan_id)
         complete: list[str] = []
         read_until = now
         for plan_run_id, plan_run in plan.plan_runs.items():
@@ -219,7 +223,6 @@ class FollowedPlans:
             self.drop(plan_id)
         elif read_until > now and self._plans.due_at(plan_id) == NEVER:
             self._plans.retry(plan_id, within_seconds=read_until - now)
-        plan.failures, plan.not_before = 0, 0.0
         return complete
 
     def _open_parts(self, plan: FollowedPlan) -> list[float]:
@@ -251,14 +254,8 @@ class FollowedPlans:
                     "linking a plan run's children given up", plan_run=plan_run_id, reason=reason
                 )
                 del plan.plan_runs[plan_run_id]
-        plan.failures += 1
-        wait = backoff_seconds(
-            plan.failures,
-            base_seconds=_BASE_WAIT_SECONDS,
-            cap_seconds=self._context.settings.reconcile_seconds,
-        )
-        plan.not_before = now + wait
-        self._plans.schedule(plan_id, after_seconds=wait)
+        plan.is_failing = True
+        self._plans.retry(plan_id)
         if not plan.plan_runs:
             self.drop(plan_id)
 

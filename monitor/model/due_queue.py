@@ -39,14 +39,13 @@ class DueQueue(Generic[K, V]):
         bound: int | None,
         base_seconds: float = 0.0,
         cap_seconds: float = 0.0,
-        wake: WakeSignal | None = None,
     ) -> None:
         """Waits grow from ``base_seconds`` to ``cap_seconds``; None: the caller bounds the keys."""
         self._clock = clock
         self._bound = bound
         self._base_seconds = base_seconds
         self._cap_seconds = cap_seconds
-        self.wake = wake or WakeSignal(clock)
+        self.wake = WakeSignal(clock)
         self._entries: dict[K, _Entry[V]] = {}
         self._heap: list[tuple[float, int, K]] = []
         self._places = 0

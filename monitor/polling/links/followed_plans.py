@@ -272,23 +272,23 @@ class LateParts:
     def __init__(self, context: PollContext, *, plans: Plans, wake: WakeSignal) -> None:
         self._context = context
         self._plans = plans
-        self._parts: DueQueue[RunKey, UnlinkedPart] = DueQueue(
-            context.clock, bound=_LATE_PARTS_AT_MOST, wake=wake
-        )
+        self._wake = wake
+        self._parts: dict[RunKey, UnlinkedPart] = {}
         self._read_at: BoundedMemory[str, float] = BoundedMemory(_REMEMBERED_PLAN_RUNS)  # monotonic
 
     def add(self, key: RunKey, part: UnlinkedPart) -> None:
         """Look the part up soon; where there are too many, it stays without its plan run."""
-        self._parts.put(key, part)
+        if len(self._parts) < _LATE_PARTS_AT_MOST:
+            self._parts[key] = part
+            self._wake.set()
 
     def seconds_until_due(self) -> float | None:
         """Return when they are to be looked up: at once, None without any."""
-        return self._parts.seconds_until_due()
+        return 0.0 if self._parts else None
 
     def take_due(self) -> list[UnlinkedPart]:
         """Return the parts and forget them; each is looked up once."""
-        parts = self._parts.values()
-        self._parts.clear()
+        parts, self._parts = list(self._parts.values()), {}
         return parts
 
     async def plan_runs_of(self, parts: Iterable[UnlinkedPart]) -> list[PlanRunRow]:

@@ -9,7 +9,6 @@ import structlog
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.bounded_memory import BoundedMemory
-from monitor.model.due_queue import DueQueue
 from monitor.model.errors import (
     MonitorError,
     NoSuchObjectError,
@@ -57,13 +56,8 @@ class ById:
         self._plan_runs = plan_runs
         self._checks = checks
         self.denied = DeniedRuns(context, checks=checks, flow_runs=flow_runs)
-        follow = context.settings.follow
-        # Runs that were named and could not be read yet, with the attempts; due at each poll.
-        self._named: DueQueue[RunKey, int] = DueQueue(
-            context.clock, bound=max(_NAMED_AT_MOST, len(follow))
-        )
-        for text in follow:
-            self._named.put(followed_run(context.name, text), 0)
+        # Runs that were named and could not be read yet, with the attempts; read at each poll.
+        self._named = {followed_run(context.name, text): 0 for text in context.settings.follow}
         self._given_up: BoundedMemory[RunKey, bool] = BoundedMemory(_NAMED_AT_MOST)
         self._failures: dict[RunKey, int] = {}  # of reads of active runs, in a row
 
@@ -98,13 +92,13 @@ class ById:
     async def track(self, key: RunKey) -> bool | None:
         """Read one run by its id, as `confirm`; where that fails it is read later."""
         answer = await self._confirm(key, Source.TRACK)
-        if answer is None and key not in self._named:
-            self._named.put(key, 0)
+        if answer is None and len(self._named) < _NAMED_AT_MOST:
+            self._named.setdefault(key, 0)
         return answer
 
     def untrack(self, key: RunKey) -> bool:
         """Name a run no more; True where it was named and not read yet."""
-        return self._named.remove(key) is not None
+        return self._named.pop(key, None) is not None
 
     def gave_up(self, key: RunKey) -> bool:
         """True once where a named run was given up, as only it cannot be read."""
@@ -120,7 +114,7 @@ class ById:
         Raises:
             MonitorError: not all of them could be read.
         """
-        named = self._named.due()
+        named = list(self._named)
         failures = [await self._try_named(key) for key in named]
         has_read = bool(named)
         if not self._context.can(Capability.LIST_CHANGES):
@@ -139,12 +133,12 @@ class ById:
             if not is_about_the_object(error):
                 raise
             if key in self._named:
-                self._named.put(key, self._named[key] + (not self._context.is_unreachable()))
+                self._named[key] += not self._context.is_unreachable()
                 if self._named[key] < self._context.settings.attempts:
                     return error
                 log.warning("named run given up", run=str(key), reason=str(error))
                 self._given_up.put(key, value=True)
-        self._named.remove(key)
+        self._named.pop(key, None)
         return None
 
     async def _confirm(self, key: RunKey, source: Source) -> bool | None:

@@ -1,9 +1,9 @@
 """Passes stored callbacks to the observer, and dismisses those that no run will ever confirm.
 
-The tasks ``take`` and ``ask``, and one task for each batch, share ``_waiting`` and the two queues;
-these change only under ``_turn``, or without an await in between. ``take`` alone moves
-``_read_until``. A cancelled run loses only memory: what it had not processed is still in the inbox,
-and the next run reads it from the start.
+The tasks ``take`` and ``ask``, and one task for each batch, share the two queues; these change only
+under ``_turn``, or without an await in between. ``take`` alone moves ``_read_until``. A cancelled
+run loses nothing: what it had not observed is still in the inbox, which the next run reads from the
+start, and what waits in the queues is due when it was.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from monitor.model.due_queue import DueQueue
 from monitor.model.errors import WorkspaceError
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKey
-from monitor.model.waits import backoff_seconds, happens_within
+from monitor.model.waits import happens_within
 from monitor.tracking.follower import WorkspaceFollower
 from monitor.tracking.observer import OBSERVED_AT_ONCE, Observer
 
@@ -45,8 +45,6 @@ class _Waiting(Struct, kw_only=True):
 
     callback: StoredCallback
     since: float  # on the monotonic clock: no clock that is set makes anything hopeless
-    attempts: int = 0
-    confirmations: int = 0
 
 
 class InboxReader:
@@ -87,13 +85,20 @@ class InboxReader:
         self._kept_waiting: Counter[RunKey] = Counter()  # runs with a callback that waits
         self._arrived = asyncio.Event()
         self._read_until = 0
-        self._waiting: dict[int, _Waiting] = {}
-        self._former: dict[
-            int, _Waiting
-        ] = {}  # of a run that the store ended, until it is read again
-        # By the ids of callbacks that wait; the store bounds them.
-        self._retries: DueQueue[int, None] = DueQueue(clock, bound=None)
-        self._asks: DueQueue[int, None] = DueQueue(clock, bound=None)
+        # By the ids of callbacks, which the store bounds: due to be observed again, and asked for.
+        self._waiting: DueQueue[int, _Waiting] = DueQueue(
+            clock,
+            bound=None,
+            base_seconds=_FIRST_WAIT_SECONDS,
+            cap_seconds=_LONGEST_RETRY_WAIT_SECONDS,
+        )
+        self._asks: DueQueue[int, None] = DueQueue(
+            clock,
+            bound=None,
+            base_seconds=_FIRST_WAIT_SECONDS,
+            cap_seconds=_LONGEST_CONFIRMATION_WAIT_SECONDS,
+        )
+        self._waited_before: frozenset[int] = frozenset()  # when the run began
         # What one of the two tasks has processed the other must not revive.
         self._turn = asyncio.Lock()
 
@@ -108,12 +113,8 @@ class InboxReader:
         Raises:
             ExceptionGroup: of a `BusUnavailableError`; the next run takes what is left.
         """
-        # A restarted reader starts over: what it had in memory is still in the inbox. How long a
-        # callback has waited, and how often it was asked for, goes on.
         self._read_until = 0
-        self._former, self._waiting = {**self._former, **self._waiting}, {}
-        self._retries.clear()
-        self._asks.clear()
+        self._waited_before = frozenset(self._waiting)
         self._room = asyncio.Semaphore(self._batches)
         self._newest = None
         self._kept_waiting.clear()
@@ -145,13 +146,16 @@ class InboxReader:
         while True:
             await self._room.acquire()
             arrivals = await self._bus.inbox(self._workspace, after=self._read_until, limit=_BATCH)
-            callbacks = arrivals.callbacks
-            if not callbacks:
+            if not arrivals.callbacks:
                 self._room.release()
-                if self._newest is None or self._newest.done():
-                    self._former.clear()  # all that is left has been read again
                 return
             self._read_until = arrivals.until
+            # What has waited is in the queues still, or was processed since.
+            callbacks = [
+                callback
+                for callback in arrivals.callbacks
+                if callback.id not in self._waited_before
+            ]
             if self._batches == 1:  # what arrives during its commit is the next batch
                 await self._take_after(None, callbacks)
                 continue
@@ -206,7 +210,7 @@ class InboxReader:
         return prompt, waiting
 
     async def _take_due(self) -> None:
-        while due := self._retries.due(_BATCH):
+        while due := self._waiting.due(_BATCH):
             await self._observe_again(due)
 
     async def ask_one(self) -> bool:
@@ -274,22 +278,14 @@ class InboxReader:
                     self._forget(callback.id)
 
     def _wait_for(self, callback: StoredCallback) -> None:
-        waiting = self._waiting.get(callback.id) or self._former.pop(callback.id, None)
-        if waiting is None:
+        if callback.id not in self._waiting:
             waiting = _Waiting(callback=callback, since=self._clock.monotonic())
-        self._waiting[callback.id] = waiting
-        wait = _wait_seconds(waiting.attempts, _LONGEST_RETRY_WAIT_SECONDS)
-        self._retries.put(callback.id, None)
-        self._retries.schedule(callback.id, after_seconds=wait)
-        if callback.id not in self._asks:
-            asked_after = _wait_seconds(waiting.confirmations, _LONGEST_CONFIRMATION_WAIT_SECONDS)
-            self._asks.put(callback.id, None, after_seconds=asked_after)
-        waiting.attempts += 1
+            self._waiting.put(callback.id, waiting)
+            self._asks.put(callback.id, None, after_seconds=_FIRST_WAIT_SECONDS)
+        self._waiting.retry(callback.id)
 
     def _forget(self, callback_id: int) -> None:
-        self._waiting.pop(callback_id, None)
-        self._former.pop(callback_id, None)
-        self._retries.remove(callback_id)
+        self._waiting.remove(callback_id)
         self._asks.remove(callback_id)
 
     async def _confirm_by_id(self, callback_id: int) -> None:
@@ -304,13 +300,12 @@ class InboxReader:
         async with self._turn:
             if callback_id not in self._waiting:
                 return
-            wait = _wait_seconds(waiting.confirmations, _LONGEST_CONFIRMATION_WAIT_SECONDS)
-            if exists is False or self._is_hopeless(waiting, wait):
+            self._asks.retry(callback_id)
+            # Before retention drops the callback from the store: retention counts it then.
+            waits_seconds = self._asks.due_at(callback_id) - waiting.since
+            if exists is False or waits_seconds > self._settings.give_up_seconds:
                 await self._observer.dismiss([callback_id])
                 self._forget(callback_id)
-                return
-        waiting.confirmations += 1
-        self._asks.schedule(callback_id, after_seconds=wait)
 
     async def _exists(self, callback: StoredCallback) -> bool | None:
         try:
@@ -321,20 +316,12 @@ class InboxReader:
             log.info("callback run not readable", reason=str(exc))
             return None
 
-    def _is_hopeless(self, waiting: _Waiting, wait_seconds: float) -> bool:
-        """True where the next attempt would come too late.
-
-        Before retention drops the callback from the store: retention counts it then.
-        """
-        waited_seconds = self._clock.monotonic() - waiting.since
-        return waited_seconds + wait_seconds > self._settings.give_up_seconds
-
     async def _wait_for_work(self) -> None:
         """Wait for the next callback or the next due one, whichever comes first.
 
         A cancelled call leaves nothing behind.
         """
-        due = self._retries.seconds_until_due()
+        due = self._waiting.seconds_until_due()
         wait = _TICK_SECONDS if due is None else min(max(due, 0.01), _TICK_SECONDS)
         await happens_within(
             self._arrived.wait(),
@@ -342,7 +329,3 @@ class InboxReader:
             seconds=wait,
             name=f"inbox {self._workspace}: wait for a callback",
         )
-
-
-def _wait_seconds(times: int, longest_seconds: float) -> float:
-    return backoff_seconds(times + 1, base_seconds=_FIRST_WAIT_SECONDS, cap_seconds=longest_seconds)

@@ -12,7 +12,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import EventBus, Received, StoredCallback
-from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks.intake import CallbackIntake
 from monitor.callbacks.listener import CallbackListener, Receive
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
@@ -22,6 +21,7 @@ from monitor.model.secrets import Secret
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
+from tests.app.refusing_store import RefusingStore
 from tests.clocks import ManualClock
 
 SECRET = "a long secret that only the workspace knows"
@@ -40,8 +40,8 @@ def registry() -> CollectorRegistry:
 @pytest.fixture
 async def bus(
     tmp_path: Path, clock: ManualClock, registry: CollectorRegistry
-) -> AsyncIterator[SqliteBus]:
-    opened = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=registry)
+) -> AsyncIterator[RefusingStore]:
+    opened = await RefusingStore.opened(tmp_path / "state.db", clock=clock, registry=registry)
     yield opened
     await opened.close()
 
@@ -53,7 +53,7 @@ def live_state() -> LiveState:
 
 @pytest.fixture
 def observer(
-    bus: SqliteBus, live_state: LiveState, clock: ManualClock, registry: CollectorRegistry
+    bus: EventBus, live_state: LiveState, clock: ManualClock, registry: CollectorRegistry
 ) -> Observer:
     return Observer(
         bus=bus,
@@ -117,7 +117,7 @@ def callback_settings() -> CallbackSettings:
 
 @pytest.fixture
 async def scenario(
-    bus: SqliteBus,
+    bus: EventBus,
     clock: ManualClock,
     registry: CollectorRegistry,
     callback_settings: CallbackSettings,

@@ -18,6 +18,7 @@ from msgspec import Struct
 from monitor.bus.contract import EventBus, StoredCallback
 from monitor.callbacks.bodies import ended, observations_of, run_of
 from monitor.callbacks.settings import CallbackSettings
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.clock import Clock
 from monitor.model.due_queue import DueQueue
 from monitor.model.errors import WorkspaceError
@@ -99,6 +100,8 @@ class InboxReader:
             cap_seconds=_LONGEST_CONFIRMATION_WAIT_SECONDS,
         )
         self._waited_before: frozenset[int] = frozenset()  # when the run began
+        # By callback, with the details that were read: until that is stored.
+        self._complete: BoundedMemory[int, Observation] = BoundedMemory(_BATCH)
         # What one of the two tasks has processed the other must not revive.
         self._turn = asyncio.Lock()
 
@@ -251,13 +254,21 @@ class InboxReader:
                 )
 
     async def _completed(self, callbacks: Sequence[StoredCallback]) -> list[Observation]:
-        observations = observations_of(callbacks)
+        # A store that does not answer costs none of the details again.
+        observations = [
+            self._complete.get(callback.id) or observation
+            for callback, observation in zip(callbacks, observations_of(callbacks), strict=True)
+        ]
         try:
-            return await self._follower.complete(observations)
+            completed = await self._follower.complete(observations)
         except WorkspaceError as exc:
             # An end without its job records is better than none; they are read later.
             log.info("callback details unavailable", reason=str(exc))
             return observations
+        for callback, observation in zip(callbacks, completed, strict=True):
+            if observation.is_detail_final:
+                self._complete.put(callback.id, observation)
+        return completed
 
     async def _observe(
         self,
@@ -287,6 +298,7 @@ class InboxReader:
     def _forget(self, callback_id: int) -> None:
         self._waiting.remove(callback_id)
         self._asks.remove(callback_id)
+        self._complete.forget(callback_id)
 
     async def _confirm_by_id(self, callback_id: int) -> None:
         """Observe the run again; if it is still unknown, read it by its id."""

@@ -13,9 +13,10 @@ from types import FrameType
 from typing import Any
 
 from monitor.model.alerts import Alert, AlertingSnapshot, AlertState, Severity, fingerprint
-from monitor.model.live_state import ActiveRun, PipelineHealth, Reachability
+from monitor.model.live_state import ActiveRun, Reachability
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Source, Status
 from monitor.tracking.live_state import LiveState
+from tests.pipeline_healths import end_at, health_after, show
 
 PIPELINES = 10_000
 ACTIVE_RUNS = 2_000
@@ -105,19 +106,11 @@ def fill(live_state: LiveState, workspace: str, *, now: datetime) -> None:
     for number in range(PIPELINES):
         flow = flow_of(number)
         live_state.name_pipeline(workspace, flow.kind, flow.id, flow.name)
-        health = PipelineHealth(
-            workspace=workspace,
-            run_kind=RunKind.JOB_GROUP,
-            pipeline=flow,
-            recipe_id=f"r{number}",
-            last_started_at=now,
-            last_finished_at=now,
-            last_success_at=now,
-            last_status=Status.SUCCEEDED,
-            last_duration_seconds=60.0,
-            last_run_id=str(number),
+        end, recipe_id = end_at(now, run_id=str(number), seconds=60.0), f"r{number}"
+        show(
+            live_state,
+            health_after(end, workspace=workspace, pipeline=flow, recipe_id=recipe_id),
         )
-        live_state.pipeline_health[workspace, RunKind.JOB_GROUP, flow.id, f"r{number}"] = health
     for number in range(ACTIVE_RUNS):
         run = RunState(
             key=RunKey(workspace, RunKind.JOB_GROUP, f"a{number}"),

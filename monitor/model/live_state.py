@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -47,10 +48,9 @@ class ActiveRun(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PipelineHealth(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """What the newest ended runs of one pipeline, or of one recipe of it, were like.
+    """The newest ends of one pipeline, or of one recipe of it, and what follows from them.
 
-    For job groups there is one for each recipe; a pipeline shows the worst. What is said of the
-    last end and of the failures follows from ``ends`` and from nothing else.
+    For job groups there is one for each recipe; a pipeline shows the worst.
     """
 
     workspace: str
@@ -58,16 +58,39 @@ class PipelineHealth(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     pipeline: Pipeline
     recipe_id: str | None = None
     last_started_at: datetime | None = None
-    last_finished_at: datetime | None = None
-    last_success_at: datetime | None = None
-    last_status: Status | None = None  # of the run that ended last
-    last_duration_seconds: float | None = None
-    last_run_id: str | None = None
-    last_run_started_at: datetime | None = None  # of the run that ended last
-    consecutive_failures: int = 0
-    failed_at: tuple[datetime, ...] = ()  # ends of the newest of those failures, oldest first
     ends: tuple[RunEnd, ...] = ()  # the newest ones in their order, and the newest success
-    older_failures: int = 0  # of ``consecutive_failures``, those that are not in ``ends``
+    older_failures: int = 0  # since the newest success, those that are not in ``ends``
+
+    @property
+    def last_run_id(self) -> str | None:
+        return self.ends[-1].run_id if self.ends else None
+
+    @property
+    def last_status(self) -> Status | None:
+        return self.ends[-1].status if self.ends else None
+
+    @property
+    def last_finished_at(self) -> datetime | None:
+        return self.ends[-1].at if self.ends else None
+
+    @property
+    def last_success(self) -> RunEnd | None:
+        return next((end for end in reversed(self.ends) if end.status is Status.SUCCEEDED), None)
+
+    @property
+    def last_success_at(self) -> datetime | None:
+        success = self.last_success
+        return None if success is None else success.at
+
+    @property
+    def open_failures(self) -> tuple[RunEnd, ...]:
+        """The failures in ``ends`` since the newest success, oldest first."""
+        since = takewhile(lambda end: end.status is not Status.SUCCEEDED, reversed(self.ends))
+        return tuple(end for end in since if end.status is Status.FAILED)[::-1]
+
+    @property
+    def consecutive_failures(self) -> int:
+        return self.older_failures + len(self.open_failures)
 
 
 class ScheduleKnown(Struct, frozen=True, kw_only=True, gc=False):

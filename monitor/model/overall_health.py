@@ -59,7 +59,7 @@ def overall_health(
     """
     recipes = [health for health in healths if health.run_kind is RunKind.JOB_GROUP]
     whole = next((health for health in healths if health.run_kind is not RunKind.JOB_GROUP), None)
-    own = () if whole is None else ends_of(whole)
+    own = () if whole is None else whole.ends
     unread = _unread(recipes, own, is_active)
     parts = [_part_of_whole(whole, own, unread), *map(_part_of_recipe, recipes)]
     runs = [_Run(end, RunKind.JOB_GROUP) for end in unread]
@@ -84,30 +84,8 @@ def overall_health(
 
 def newest_of(healths: Iterable[PipelineHealth]) -> PipelineHealth | None:
     """Return the health with the newest end; None where nothing has ended."""
-    ended = [(ends[-1].order, health) for health in healths if (ends := ends_of(health))]
-    return max(ended, key=lambda known: known[0], default=(None, None))[1]
-
-
-def ends_of(health: PipelineHealth) -> tuple[RunEnd, ...]:
-    """Return the kept ends in order; of health that was stored without them, the implied ones."""
-    if health.ends or health.last_status is None or health.last_finished_at is None:
-        return health.ends
-    last = RunEnd(
-        run_id=health.last_run_id or "",
-        status=health.last_status,
-        earliest=health.last_finished_at,
-        latest=health.last_finished_at,
-        duration_seconds=health.last_duration_seconds,
-    )
-    implied = [_implied(Status.FAILED, at) for at in health.failed_at]
-    if health.last_success_at is not None:
-        implied.append(_implied(Status.SUCCEEDED, health.last_success_at))
-    others = [end for end in implied if (end.status, end.at) != (last.status, last.at)]
-    return tuple(sorted((*others, last), key=lambda end: end.order))
-
-
-def _implied(status: Status, at: datetime) -> RunEnd:
-    return RunEnd(run_id=f"{status} {at.isoformat()}", status=status, earliest=at, latest=at)
+    ended = (health for health in healths if health.ends)
+    return max(ended, key=lambda health: health.ends[-1].order, default=None)
 
 
 def _unread(
@@ -120,7 +98,7 @@ def _unread(
     groups: defaultdict[str, list[RunEnd]] = defaultdict(list)
     known = {end.run_id for end in own}
     for health in recipes:
-        for end in ends_of(health):
+        for end in health.ends:
             if end.flow_run is not None and end.flow_run not in known:
                 groups[end.flow_run].append(end)
     ends = [_as_one(group) for flow_run, group in groups.items() if not is_active(flow_run)]
@@ -150,13 +128,12 @@ def _part_of_whole(
 
 def _part_of_recipe(health: PipelineHealth) -> _Part:
     """Return the part that a recipe is: all its successes clear, what fails alone counts."""
-    ends = ends_of(health)
-    counted = [end for end in ends if end.flow_run is None or end.status is Status.SUCCEEDED]
+    counted = [end for end in health.ends if end.flow_run is None or end.status is Status.SUCCEEDED]
     last = counted[-1] if counted else None
-    if len(counted) == len(ends):
+    if len(counted) == len(health.ends):
         return _Part(last, health.consecutive_failures)
     return _Part(last, len(open_failures(counted)))
 
 
 def _alone(health: PipelineHealth) -> list[RunEnd]:
-    return [end for end in ends_of(health) if end.flow_run is None]
+    return [end for end in health.ends if end.flow_run is None]

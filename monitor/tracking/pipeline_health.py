@@ -218,7 +218,7 @@ def _is_counted(before: RunState | None, run: RunState) -> bool:
 
 
 def _moved_since(health: PipelineHealth, instant: datetime) -> bool:
-    moves = (health.last_started_at, health.last_finished_at, health.last_success_at)
+    moves = (health.last_started_at, health.last_finished_at)
     return any(at is not None and at >= instant for at in moves)
 
 

@@ -6,9 +6,9 @@ import msgspec
 
 from monitor.bus.contract import Change
 from monitor.bus.sqlite import SqliteBus
-from monitor.model.live_state import PipelineHealth
-from monitor.model.runs import RunState, Status
+from monitor.model.runs import RunState
 from monitor.tracking.live_state import LiveState
+from monitor.tracking.pipeline_health import PipelineHealthTracker
 
 
 async def had_ended(bus: SqliteBus, live_state: LiveState, *runs: RunState) -> None:
@@ -21,19 +21,4 @@ async def had_ended(bus: SqliteBus, live_state: LiveState, *runs: RunState) -> N
 
 def stand(live_state: LiveState, run: RunState) -> None:
     """Let a run be what ended last of its pipeline, or of its recipe."""
-    assert run.pipeline is not None
-    recipe_id = run.recipe.id if run.recipe is not None else None
-    place = (run.key.workspace, run.key.kind, run.pipeline.id, recipe_id)
-    is_good = run.status is Status.SUCCEEDED
-    before = live_state.pipeline_health.get(place)
-    success_at = before.last_success_at if before is not None else None
-    live_state.pipeline_health[place] = PipelineHealth(
-        workspace=run.key.workspace,
-        run_kind=run.key.kind,
-        pipeline=run.pipeline,
-        recipe_id=recipe_id,
-        last_finished_at=run.finished_at,
-        last_success_at=run.finished_at if is_good else success_at,
-        last_status=run.status,
-        last_run_id=run.key.id,
-    )
+    PipelineHealthTracker(live_state).learn([run], {})

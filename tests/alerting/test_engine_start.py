@@ -17,12 +17,12 @@ from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Retention
 from monitor.model.alerts import AlertState
-from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from monitor.supervisor import Supervisor
 from tests.alerting.engine_scenario import WORKSPACE, EngineScenario, engine_scenario, guard
 from tests.alerting.failing_steps import Cut, CutBus
 from tests.app.eventually import eventually
+from tests.pipeline_healths import end_at, health_after, show
 
 _STALE = msgspec.structs.replace(default_rule(RuleKind.NOT_FRESH), threshold=3_600)
 
@@ -35,16 +35,9 @@ def stand(engine_scenario: EngineScenario, flows: int) -> None:
         engine_scenario.live_state.name_pipeline(
             WORKSPACE, pipeline.kind, pipeline.id, pipeline.name
         )
-        engine_scenario.live_state.pipeline_health[
-            WORKSPACE, RunKind.JOB_GROUP, pipeline.id, None
-        ] = PipelineHealth(
-            workspace=WORKSPACE,
-            run_kind=RunKind.JOB_GROUP,
-            pipeline=pipeline,
-            last_success_at=now - timedelta(hours=2),
-            last_finished_at=now - timedelta(hours=2),
-            last_status=Status.SUCCEEDED,
-        )
+        success = end_at(now - timedelta(hours=2))
+        health = health_after(success, workspace=WORKSPACE, pipeline=pipeline)
+        show(engine_scenario.live_state, health)
     for kind in (RunKind.JOB_GROUP, RunKind.FLOW_RUN):
         engine_scenario.live_state.confirm(WORKSPACE, kind, now, complete_at=now)
 

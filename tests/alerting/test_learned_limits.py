@@ -9,10 +9,10 @@ import pytest
 
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import AlertState
-from monitor.model.live_state import PipelineHealth
-from monitor.model.runs import RunKind, Status
+from monitor.model.runs import Status
 from tests.alerting.engine_fixture import Fixture, engine_fixture
 from tests.alerting.run_samples import FLOW, at, state
+from tests.pipeline_healths import end_at, health_after, show
 
 HOUR = 3_600.0
 
@@ -106,14 +106,7 @@ async def is_learned(fixture: Fixture) -> bool:
 
 async def look_at_success(fixture: Fixture, hours: int, *, success: int) -> list[str]:
     """Look so many hours after the history's zero, and return which rules fire."""
-    health = PipelineHealth(
-        workspace="acme",
-        run_kind=RunKind.JOB_GROUP,
-        pipeline=FLOW,
-        last_success_at=at(success * HOUR),
-        last_finished_at=at(success * HOUR),
-    )
-    fixture.live_state.pipeline_health["acme", RunKind.JOB_GROUP, FLOW.id, None] = health
+    show(fixture.live_state, health_after(end_at(at(success * HOUR)), pipeline=FLOW))
     return [alert.name for alert in await fixture.evaluate(hours * HOUR)]
 
 

@@ -21,7 +21,7 @@ from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Change, Retention
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.events import RunEvent
-from monitor.model.live_state import ActiveRun, PipelineHealth
+from monitor.model.live_state import ActiveRun
 from monitor.model.runs import (
     Parents,
     Pipeline,
@@ -37,6 +37,7 @@ from tests.alerting.engine_scenario import guard
 from tests.alerting.loop_turns import longest_turn
 from tests.alerting.run_samples import run_event
 from tests.clocks import ManualClock
+from tests.pipeline_healths import end_at, health_after, show
 
 _PIPELINES, _ACTIVE, _FIRING = 10_000, 2_000, 5_000
 _CALLS = 5_000
@@ -74,16 +75,7 @@ class Workspace:
         for flow in range(_PIPELINES):
             pipeline = Pipeline(kind=PipelineKind.FLOW, id=str(flow), name=f"flow {flow}")
             self.live_state.name_pipeline("acme", PipelineKind.FLOW, str(flow), pipeline.name)
-            self.live_state.pipeline_health["acme", RunKind.JOB_GROUP, str(flow), None] = (
-                PipelineHealth(
-                    workspace="acme",
-                    run_kind=RunKind.JOB_GROUP,
-                    pipeline=pipeline,
-                    last_status=Status.SUCCEEDED,
-                    last_success_at=_NOON,
-                    last_finished_at=_NOON,
-                )
-            )
+            show(self.live_state, health_after(end_at(_NOON), pipeline=pipeline))
         for number in range(_ACTIVE):
             run = run_of(1_000_000 + number, Status.RUNNING, flow=number)
             self.live_state.active[run.key] = ActiveRun(

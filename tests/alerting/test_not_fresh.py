@@ -8,9 +8,10 @@ from monitor.alerting.rules.contract import FlowOrPlanFacts, Ok
 from monitor.alerting.rules.not_fresh import last_success
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.live_state import PipelineHealth
-from monitor.model.runs import RunKind
+from monitor.model.runs import RunKind, Status
 from tests.alerting.rule_evaluation import EvaluatedRule, at
 from tests.alerting.schedule_histories import FLOW
+from tests.pipeline_healths import end_at, health_after
 
 HOUR = 3_600.0
 
@@ -22,15 +23,10 @@ def health(
     finished: float | None = None,
     recipe: str | None = None,
 ) -> PipelineHealth:
-    ended = finished if finished is not None else success
-    return PipelineHealth(
-        workspace="marketing",
-        run_kind=kind,
-        pipeline=FLOW,
-        recipe_id=recipe,
-        last_success_at=None if success is None else at(success),
-        last_finished_at=None if ended is None else at(ended),
-    )
+    ends = [] if success is None else [end_at(at(success))]
+    if finished is not None:
+        ends.append(end_at(at(finished), Status.FAILED, run_id="2"))
+    return health_after(*ends, workspace="marketing", kind=kind, pipeline=FLOW, recipe_id=recipe)
 
 
 def facts(*pipeline_health: PipelineHealth, cadence: float | None = None) -> FlowOrPlanFacts:

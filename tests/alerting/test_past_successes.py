@@ -27,6 +27,7 @@ from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import Parents, Pipeline, PipelineKind, RunKind, RunState, Status
 from tests.alerting.engine_fixture import Fixture, engine_fixture
 from tests.alerting.run_samples import FLOW, at, run_event, state
+from tests.pipeline_healths import end_at, health_after, show
 
 HOUR = 3_600.0
 
@@ -145,14 +146,7 @@ async def test_no_cadence_is_learned_from_the_past(tmp_path: Path) -> None:
     """Of old runs some are read long before others: what seems to have stopped may run on."""
     async with engine_fixture(tmp_path, RuleKind.NOT_FRESH) as fixture:
         await store(fixture, past(*range(12)))
-        health = PipelineHealth(
-            workspace="acme",
-            run_kind=RunKind.JOB_GROUP,
-            pipeline=FLOW,
-            last_success_at=at(11 * HOUR),
-            last_finished_at=at(11 * HOUR),
-        )
-        fixture.live_state.pipeline_health["acme", RunKind.JOB_GROUP, FLOW.id, None] = health
+        show(fixture.live_state, health_after(end_at(at(11 * HOUR)), pipeline=FLOW))
         assert await fixture.evaluate(15 * HOUR) == []
         assert fixture.engine.snapshot().cadences == ()
 

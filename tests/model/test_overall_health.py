@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import msgspec
-
 from monitor.model.ends import RunEnd
 from monitor.model.live_state import PipelineHealth
 from monitor.model.overall_health import OverallHealth, overall_health
@@ -135,22 +133,3 @@ def test_all_failures_in_a_row_are_counted() -> None:
     assert flow.health.consecutive_failures == 31
     flow.job_group("b", OK, flow_run="unread too")
     assert flow.health.consecutive_failures == 0
-
-
-def test_health_that_was_stored_without_ends_has_the_end_that_it_names() -> None:
-    """As earlier versions stored it."""
-    stored = PipelineHealth(
-        workspace="acme",
-        run_kind=RunKind.JOB_GROUP,
-        pipeline=FLOW,
-        recipe_id="a",
-        last_status=BAD,
-        last_run_id="5",
-        last_finished_at=NOON,
-        consecutive_failures=2,
-        failed_at=(NOON - timedelta(hours=1), NOON),
-    )
-    assert msgspec.json.decode(msgspec.json.encode(stored), type=PipelineHealth) == stored
-    health = overall_health([stored], is_active=lambda _: False)
-    assert health.last is not None
-    assert (health.last.run_id, health.is_failing, health.consecutive_failures) == ("5", True, 2)

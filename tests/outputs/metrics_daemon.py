@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
-import msgspec
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Change
 from monitor.bus.settings import StorageSettings
 from monitor.model.alerts import AlertingSnapshot
+from monitor.model.ends import RunEnd
 from monitor.model.events import Event
-from monitor.model.live_state import ActiveRun, PipelineHealth, Reachability
+from monitor.model.live_state import ActiveRun, Reachability
 from monitor.model.runs import Pipeline, RunKind, RunState, Source
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.tracking.live_state import LiveState
@@ -22,6 +22,7 @@ from tests.app.refusing_store import RefusingStore
 from tests.clocks import ManualClock
 from tests.outputs.metrics_examples import NOON
 from tests.outputs.metrics_parts import Metrics
+from tests.pipeline_healths import health_after, show
 
 
 class Daemon:
@@ -71,15 +72,15 @@ class Daemon:
             run=state, confirmed_at=self.clock.now(), confirmed_by=Source.POLL
         )
 
-    def stand(self, recipe_id: str | None, pipeline: Pipeline, **fields: object) -> None:
-        health = PipelineHealth(
+    def stand(self, recipe_id: str | None, pipeline: Pipeline, *ends: RunEnd) -> None:
+        health = health_after(
+            *ends,
             workspace="one",
-            run_kind=RunKind.JOB_GROUP if recipe_id else RunKind.PLAN_RUN,
+            kind=RunKind.JOB_GROUP if recipe_id else RunKind.PLAN_RUN,
             pipeline=pipeline,
             recipe_id=recipe_id,
         )
-        key = ("one", health.run_kind, pipeline.id, recipe_id)
-        self.live_state.pipeline_health[key] = msgspec.structs.replace(health, **fields)
+        show(self.live_state, health)
 
 
 @asynccontextmanager

@@ -86,7 +86,7 @@ def by_pipeline_health(daemon: Daemon) -> Shown:
         health.last_status,
         health.last_finished_at,
         health.last_success_at,
-        health.last_duration_seconds,
+        health.ends[-1].duration_seconds,
         health.consecutive_failures,
     )
 

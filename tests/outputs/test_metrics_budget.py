@@ -12,6 +12,7 @@ from monitor.outputs.metrics.series_budget import limits_of
 from monitor.outputs.metrics.settings import MetricsSettings
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON, flow, history, named, plan, run, samples, series
+from tests.pipeline_healths import end_at, failures_until
 
 # `unknown` and `__other__` of one workspace come first; then series for two pipelines.
 COST = sum(SERIES_OF_PIPELINE.values())
@@ -34,13 +35,8 @@ async def run_plans(daemon: Daemon, numbers: range, *, first_run: int = 0) -> No
         daemon.live_state.name_pipeline("one", PipelineKind.PLAN, str(number), name)
         pipeline = plan(number, name)
         await daemon.emit(*history(run(first_run + number, Status.SUCCEEDED, pipeline=pipeline)))
-        daemon.stand(
-            None,
-            pipeline,
-            last_finished_at=NOON,
-            last_status=Status.FAILED if number == 4 else Status.SUCCEEDED,
-            consecutive_failures=number,
-        )
+        ends = failures_until(NOON, 5) if number == 4 else [end_at(NOON)]
+        daemon.stand(None, pipeline, *ends)
 
 
 async def test_pipelines_beyond_the_budget_share_a_series(tmp_path: Path) -> None:
@@ -93,7 +89,7 @@ async def test_the_budget_holds_and_its_cost_is_reported(tmp_path: Path) -> None
         for number in range(500):
             name, recipe = f"flow {number}", f"recipe {number}"
             daemon.live_state.name_pipeline("one", PipelineKind.FLOW, str(number), name)
-            daemon.stand(recipe, flow(number, name), last_status=Status.SUCCEEDED)
+            daemon.stand(recipe, flow(number, name), end_at(NOON))
             state = run(
                 number,
                 Status.RUNNING,

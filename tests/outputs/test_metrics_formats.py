@@ -22,6 +22,7 @@ from monitor.model.runs import JobCount, PipelineKind, RunKind, Status
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON, claimed, event, flow, history, plan, run
 from tests.outputs.metrics_page_parts import alerting, full_inventory
+from tests.pipeline_healths import end_at
 from tests.servers import program
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
@@ -116,15 +117,7 @@ async def _everything_happens(daemon: Daemon) -> None:
     await daemon.emit(event(run(3, Status.FAILED, pipeline=plan(7, "daily"))))
     await daemon.bus.subscribe("mqtt", start=Start.OLDEST)
     daemon.activate(run(4, Status.RUNNING, pipeline=plan(7, "daily"), seconds=None))
-    daemon.stand(
-        None,
-        plan(7, "daily"),
-        last_started_at=NOON,
-        last_finished_at=NOON,
-        last_success_at=NOON,
-        last_status=Status.SUCCEEDED,
-        last_duration_seconds=1.5,
-    )
+    daemon.stand(None, plan(7, "daily"), end_at(NOON, seconds=1.5))
     daemon.live_state.record_poll(
         PollStatus(
             workspace="one",

@@ -27,6 +27,7 @@ from tests.outputs.metrics_examples import (
     samples,
     series,
 )
+from tests.pipeline_healths import end_at, failures_until
 
 
 @pytest.fixture
@@ -116,31 +117,19 @@ async def test_known_pipelines_start_at_0_and_a_never_is_absent(daemon: Daemon) 
 async def test_job_groups_show_the_newest_end_and_the_worst_recipe(daemon: Daemon) -> None:
     """Of several recipes: the newest start and end, how long that took, the oldest success."""
     orders = flow(3, "orders")
-    daemon.stand(
-        "a",
-        orders,
-        last_started_at=NOON,
-        last_finished_at=NOON,
-        last_success_at=NOON,
-        last_status=Status.SUCCEEDED,
-        last_duration_seconds=90.0,
-    )
+    daemon.stand("a", orders, end_at(NOON, seconds=90.0))
     daemon.stand(
         "b",
         orders,
-        last_started_at=NOON - timedelta(hours=1),
-        last_finished_at=NOON - timedelta(hours=1),
-        last_success_at=NOON - timedelta(days=1),
-        last_status=Status.FAILED,
-        last_duration_seconds=5.0,
-        consecutive_failures=3,
+        end_at(NOON - timedelta(days=1)),
+        *failures_until(NOON - timedelta(hours=1), 3, seconds=5.0),
     )
     page = samples(await daemon.page())
     labels = {"workspace": "one", "kind": "job_group", "pipeline": "orders"}
     day_before = (NOON - timedelta(days=1)).timestamp()
     newest = NOON.timestamp()
     assert page[series("dataprep_last_run_success_timestamp_seconds", **labels)] == day_before
-    assert page[series("dataprep_last_run_started_timestamp_seconds", **labels)] == newest
+    assert page[series("dataprep_last_run_started_timestamp_seconds", **labels)] == newest - 90
     assert page[series("dataprep_last_run_completed_timestamp_seconds", **labels)] == newest
     assert page[series("dataprep_last_run_duration_seconds", **labels)] == 90.0
     assert page[series("dataprep_consecutive_failures", **labels)] == 3

@@ -9,29 +9,24 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from monitor.bus.contract import Start, Step
-from monitor.model.live_state import ActiveRun, PipelineHealth, Reachability
+from monitor.model.live_state import ActiveRun, Reachability
 from monitor.model.runs import RunKind, Source, Status
+from monitor.tracking.kept_ends import with_end_of_run
 from tests.outputs.histories import FLOW, NOON, run_event, run_state
 from tests.outputs.mqtt_scenario import MqttScenario, Subscriber, settings_for
+from tests.pipeline_healths import end_at, failures_until, health_after, show
 from tests.servers import Mosquitto, Relay
 
 BRIDGE = "dataprep/v1/bridge/monitor"
 PIPELINE = "dataprep/v1/w/flow_run/7/state"
-HEALTH = PipelineHealth(
+HEALTH = health_after(
+    end_at(NOON + timedelta(seconds=60), seconds=60.0),
     workspace="w",
-    run_kind=RunKind.FLOW_RUN,
+    kind=RunKind.FLOW_RUN,
     pipeline=FLOW,
-    last_started_at=NOON,
-    last_run_started_at=NOON,
-    last_finished_at=NOON + timedelta(seconds=60),
-    last_success_at=NOON + timedelta(seconds=60),
-    last_status=Status.SUCCEEDED,
-    last_duration_seconds=60.0,
-    last_run_id="1",
 )
 IDENTITY = ("w", RunKind.FLOW_RUN, "7", None)
 
@@ -147,16 +142,14 @@ async def test_a_failing_recipe_is_not_hidden_by_a_later_success_of_another(
     scenario: MqttScenario, broker: Mosquitto
 ) -> None:
     """The run that ended last is the last one; failures and the last success are the worst's."""
-    failing = msgspec.structs.replace(
-        HEALTH,
+    failing = health_after(
+        *failures_until(NOON - timedelta(hours=1), 3),
+        workspace="w",
+        kind=RunKind.FLOW_RUN,
+        pipeline=FLOW,
         recipe_id="5",
-        last_status=Status.FAILED,
-        last_run_id="0",
-        last_finished_at=NOON - timedelta(hours=1),
-        last_success_at=None,
-        consecutive_failures=3,
     )
-    scenario.live_state.pipeline_health["w", RunKind.FLOW_RUN, "7", "5"] = failing
+    show(scenario.live_state, failing)
     await scenario.start()
     published = json.loads((await retained_messages(broker, topic=PIPELINE))[PIPELINE])
     assert (published["last_run"]["id"], published["last_run"]["status"]) == ("1", "succeeded")
@@ -168,14 +161,16 @@ async def test_a_change_is_published_once(scenario: MqttScenario, broker: Mosqui
     topic = "dataprep/v1/w/state"
     async with Subscriber(broker.port) as subscriber:
         await scenario.start()
+        health = HEALTH
         for number in range(1, 4):
             known_at = scenario.clock.now() + timedelta(seconds=number)
             scenario.live_state.update_workspace(
                 "w", reachability=Reachability.REACHABLE, known_at=known_at
             )
             # The pipeline's message shows that the workspace has been compared once more.
-            again = msgspec.structs.replace(HEALTH, consecutive_failures=number)
-            scenario.live_state.pipeline_health[IDENTITY] = again
+            failed = end_at(known_at, Status.FAILED, run_id=f"failed {number}")
+            health = with_end_of_run(health, failed, before=None)
+            show(scenario.live_state, health)
             await subscriber.until(partial(is_notified, subscriber, number))
         scenario.live_state.update_workspace(
             "w", reachability=Reachability.UNREACHABLE, reason="down"
@@ -201,8 +196,8 @@ async def test_an_event_brings_its_pipelines_state_up_to_date(
         scenario.live_state.pipeline_health[IDENTITY] = HEALTH
         await scenario.start()
         await subscriber.until(lambda: len(subscriber.on(PIPELINE)) == 1)
-        failed = msgspec.structs.replace(HEALTH, last_status=Status.FAILED, last_run_id="2")
-        scenario.live_state.pipeline_health[IDENTITY] = failed
+        failed = end_at(NOON + timedelta(seconds=65), Status.FAILED, run_id="2")
+        show(scenario.live_state, with_end_of_run(HEALTH, failed, before=None))
         await scenario.emit(run_event("2", Status.FAILED))
         await subscriber.until(lambda: len(subscriber.on(PIPELINE)) == 2)
         assert subscriber.on(PIPELINE)[-1].json()["last_run"]["id"] == "2"

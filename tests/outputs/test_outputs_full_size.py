@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import aiomqtt
-import msgspec
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.sqlite import SqliteBus
@@ -17,6 +17,7 @@ from monitor.model.runs import RunKey, RunKind, RunState, Source, Status
 from monitor.outputs.alertmanager.output import AlertmanagerOutput
 from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from monitor.outputs.metrics.settings import MetricsSettings
+from monitor.tracking.kept_ends import with_end_of_run
 from monitor.tracking.live_state import LiveState, active_of
 from tests.full_size import (
     ALERTS,
@@ -31,6 +32,7 @@ from tests.outputs.metrics_parts import Metrics
 from tests.outputs.mqtt_scenario import MqttScenario, Subscriber, received_message, settings_for
 from tests.outputs.output_scenario import QUICK, OutputScenario
 from tests.outputs.receiving import PostReceiver
+from tests.pipeline_healths import end_at, show
 from tests.servers import Mosquitto
 
 EVENTS = 1_000
@@ -42,6 +44,12 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 LAST = flow_of(PIPELINES - 1)
 LAST_RUN = RunKey("w", RunKind.JOB_GROUP, "new")
+
+
+def with_new_end(health: PipelineHealth, *, at: datetime) -> PipelineHealth:
+    """Return the health after `LAST_RUN` has succeeded, a second later."""
+    end = end_at(at + timedelta(seconds=1), run_id=LAST_RUN.id)
+    return with_end_of_run(health, end, before=None)
 
 
 class CountedCalls:
@@ -73,9 +81,7 @@ async def test_no_round_over_retained_states_holds_the_loop(tmp_path: Path) -> N
                 scenario.snapshot = firing("w", now=now)
                 identity = ("w", RunKind.JOB_GROUP, LAST.id, f"r{LAST.id}")
                 health = scenario.live_state.pipeline_health[identity]
-                scenario.live_state.pipeline_health[identity] = msgspec.structs.replace(
-                    health, last_run_id="new"
-                )
+                show(scenario.live_state, with_new_end(health, at=now))
                 before = rounds.number
                 await scenario.emit(run_event("new", Status.SUCCEEDED, key=LAST_RUN, pipeline=LAST))
                 await scenario.until(lambda: rounds.number >= before + 4)
@@ -200,7 +206,7 @@ async def test_a_run_that_ends_while_states_are_gathered_is_in_one_half(tmp_path
 
             def end() -> None:
                 scenario.live_state.active.pop(LAST_RUN, None)
-                health[identity] = msgspec.structs.replace(health[identity], last_run_id="new")
+                health[identity] = with_new_end(health[identity], at=now)
 
             def gather_and_end() -> tuple[PipelineHealth, ...]:
                 """Return what there is; with the next turn of the loop the run ends."""

@@ -66,7 +66,7 @@ def said(health: PipelineHealth) -> tuple[object, ...]:
         health.last_status,
         health.last_finished_at,
         health.last_success_at,
-        health.failed_at,
+        tuple(failure.at for failure in health.open_failures),
         health.consecutive_failures,
     )
 

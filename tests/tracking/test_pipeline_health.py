@@ -22,7 +22,7 @@ from monitor.model.runs import (
     Status,
 )
 from monitor.tracking.live_state import LiveState
-from monitor.tracking.pipeline_health import PipelineHealthTracker, fold
+from monitor.tracking.pipeline_health import PipelineHealthTracker, fold, show_health
 from tests.tracking.histories import START
 
 ENDS = (Status.SUCCEEDED, Status.FAILED, Status.CANCELED, Status.LOST)
@@ -119,7 +119,7 @@ def test_more_failures_are_counted_than_ends_are_kept() -> None:
     health = after(*runs)
 
     assert health.consecutive_failures == 300
-    assert len(health.failed_at) <= 50
+    assert len(health.open_failures) <= 50
     assert after(*runs, ended(300, Status.SUCCEEDED, minute=300)).consecutive_failures == 0
 
 
@@ -178,7 +178,7 @@ def test_health_follows_the_order_of_ends_however_they_are_seen(
     assert (health.last_run_id, health.last_status) == (ends[-1].run_id, ends[-1].status)
     assert health.last_finished_at == ends[-1].at
     assert health.consecutive_failures == len(open_failures(ends))
-    assert health.failed_at == tuple(end.at for end in open_failures(ends))
+    assert health.open_failures == open_failures(ends)
     success = newest_success(ends)
     assert health.last_success_at == (None if success is None else success.at)
 
@@ -236,26 +236,27 @@ def test_a_late_success_behind_all_that_is_kept_clears_nothing() -> None:
     assert (health.last_success_at, health.consecutive_failures) == (START, 199)
 
 
-def test_health_that_was_stored_without_ends_is_kept_up() -> None:
-    """Results stored before ends were kept count until newer ones replace them."""
-    stored = PipelineHealth(
-        workspace="acme",
-        run_kind=RunKind.FLOW_RUN,
-        pipeline=Pipeline(kind=PipelineKind.FLOW, id="11"),
-        last_finished_at=START + timedelta(minutes=5),
-        last_status=Status.FAILED,
-        last_run_id="5",
-        last_success_at=START,
-        consecutive_failures=2,
-        failed_at=(START + timedelta(minutes=3), START + timedelta(minutes=5)),
+def test_health_stored_with_what_follows_from_its_ends_opens() -> None:
+    """Earlier versions stored last end, last success and failures beside the ends."""
+    stored = (
+        b'{"workspace":"acme","run_kind":"flow_run","pipeline":{"kind":"flow","id":"11","name":null}'
+        b',"last_started_at":"2026-11-21T10:01:00Z","last_finished_at":"2026-11-21T10:02:00Z"'
+        b',"last_success_at":"2026-11-21T10:01:00Z","last_status":"failed"'
+        b',"last_duration_seconds":60.0,"last_run_id":"2"'
+        b',"last_run_started_at":"2026-11-21T10:01:00Z","consecutive_failures":1'
+        b',"failed_at":["2026-11-21T10:02:00Z"],"ends":[{"run_id":"1","status":"succeeded"'
+        b',"earliest":"2026-11-21T10:01:00Z","latest":"2026-11-21T10:01:00Z"'
+        b',"began_at":"2026-11-21T10:00:00Z","duration_seconds":60.0},{"run_id":"2"'
+        b',"status":"failed","earliest":"2026-11-21T10:02:00Z","latest":"2026-11-21T10:02:00Z"'
+        b',"began_at":"2026-11-21T10:01:00Z","duration_seconds":60.0}]}'
     )
-    canceled = fold(stored, ended(6, Status.CANCELED, minute=6), None)
-    assert canceled is not None
-    assert (canceled.last_run_id, canceled.consecutive_failures) == ("6", 2)
-    assert canceled.last_success_at == START
-    cleared = fold(canceled, ended(7, Status.SUCCEEDED, minute=7), None)
-    assert cleared is not None
-    assert cleared.consecutive_failures == 0
+    live_state = LiveState(["acme"])
+    show_health(live_state, {"flow_run/11/": stored})
+    (health,) = live_state.view.pipeline_health()
+
+    assert health == after(ended(1, Status.SUCCEEDED, minute=1), ended(2, Status.FAILED, minute=2))
+    assert (health.last_run_id, health.consecutive_failures) == ("2", 1)
+    assert health.last_success_at == START + timedelta(minutes=1)
 
 
 def test_a_job_group_whose_recipe_is_known_late_counts_once() -> None:

@@ -14,12 +14,13 @@ from prometheus_client import CollectorRegistry
 from monitor.bus.contract import Change, EventBus
 from monitor.model.checks import CheckLine
 from monitor.model.events import STATUS_EVENTS, RunEvent, run_event_id
-from monitor.model.live_state import ActiveRun, PipelineHealth
+from monitor.model.live_state import ActiveRun
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Source, Status
 from monitor.tracking.live_state import LiveState
 from monitor.web.server import Server
 from tests.app.eventually import eventually
 from tests.clocks import ManualClock
+from tests.pipeline_healths import end_at, health_after, show
 from tests.web.fake_alerting import FakeAlerting
 
 
@@ -95,14 +96,8 @@ class Site:
 
     def stand(self, pipeline: Pipeline, status: Status) -> None:
         """Let the last job group of a pipeline have ended so, now."""
-        identity = ("acme", RunKind.JOB_GROUP, pipeline.id, None)
-        self.live_state.pipeline_health[identity] = PipelineHealth(
-            workspace="acme",
-            run_kind=RunKind.JOB_GROUP,
-            pipeline=pipeline,
-            last_status=status,
-            last_finished_at=self.clock.now(),
-        )
+        end = end_at(self.clock.now(), status)
+        show(self.live_state, health_after(end, pipeline=pipeline))
 
     def run(self, run_id: str = "1", status: Status = Status.RUNNING, **more: Any) -> RunState:
         """Return a job group of the flow ``orders``, confirmed now."""

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from monitor.model.alerts import Alert, AlertState, LearnedLimit
-from monitor.model.live_state import PipelineHealth, Reachability
+from monitor.model.live_state import Reachability
 from monitor.model.runs import Pipeline, PipelineKind, Recipe, RunKey, RunKind, Status
 from tests.app.eventually import eventually
+from tests.pipeline_healths import end_at, failures_until, health_after, show
 from tests.web.site import Site
 from tests.web.test_overview_boxes import box, see
 
@@ -27,18 +28,16 @@ async def names(site: Site, query: str) -> list[str]:
     return [row["pipeline"] for row in await rows(site, query)]
 
 
-def stand(site: Site, number: int, status: Status, **more: Any) -> Pipeline:
-    """Let the newest job group of a flow have ended so."""
+def named_flow(site: Site, number: int) -> Pipeline:
     flow = Pipeline(kind=PipelineKind.FLOW, id=str(number), name=f"flow {number}")
     site.live_state.name_pipeline("acme", flow.kind, flow.id, flow.name)
-    identity = ("acme", RunKind.JOB_GROUP, flow.id, None)
-    site.live_state.pipeline_health[identity] = PipelineHealth(
-        workspace="acme",
-        run_kind=RunKind.JOB_GROUP,
-        pipeline=flow,
-        last_status=status,
-        **{"last_finished_at": site.clock.now(), **more},
-    )
+    return flow
+
+
+def stand(site: Site, number: int, status: Status) -> Pipeline:
+    """Let the newest job group of a flow have ended so."""
+    flow = named_flow(site, number)
+    site.stand(flow, status)
     return flow
 
 
@@ -48,9 +47,8 @@ async def test_a_flow_is_one_row(site: Site) -> None:
     flow = stand(site, 7, Status.SUCCEEDED)
     (row,) = await rows(site)
     assert (row["run_kind"], row["has_parts"]) == ("job_group", False)
-    site.live_state.pipeline_health["acme", RunKind.FLOW_RUN, "7", None] = PipelineHealth(
-        workspace="acme", run_kind=RunKind.FLOW_RUN, pipeline=flow, last_status=Status.SUCCEEDED
-    )
+    flow_run = end_at(site.clock.now(), run_id="2")
+    show(site.live_state, health_after(flow_run, pipeline=flow, kind=RunKind.FLOW_RUN))
     (row,) = await rows(site)
     assert (row["run_kind"], row["has_parts"]) == ("flow_run", True)
 
@@ -185,13 +183,9 @@ async def test_job_groups_fold_out_by_recipe(site: Site) -> None:
     see(site)
     flow = stand(site, 7, Status.SUCCEEDED)
     for recipe in ("r1", "r2"):
-        site.live_state.pipeline_health["acme", RunKind.JOB_GROUP, "7", recipe] = PipelineHealth(
-            workspace="acme",
-            run_kind=RunKind.JOB_GROUP,
-            pipeline=flow,
-            recipe_id=recipe,
-            last_status=Status.FAILED if recipe == "r2" else Status.SUCCEEDED,
-        )
+        status = Status.FAILED if recipe == "r2" else Status.SUCCEEDED
+        end = end_at(site.clock.now(), status, run_id=recipe)
+        show(site.live_state, health_after(end, pipeline=flow, recipe_id=recipe))
         await site.observe(
             site.run(recipe, Status.SUCCEEDED, recipe=Recipe(id=recipe, name="clean"))
         )
@@ -214,14 +208,11 @@ def full(site: Site) -> Site:
     """Return a site with thirty flows of two owners, every fifth failing, and one plan."""
     see(site)
     for number in range(30):
-        stand(
-            site,
-            number,
-            Status.FAILED if number % 5 == 0 else Status.SUCCEEDED,
-            consecutive_failures=number if number % 5 == 0 else 0,
-            last_finished_at=site.clock.now() - timedelta(minutes=number),
-            last_duration_seconds=float(number),
-        )
+        at = site.clock.now() - timedelta(minutes=number)
+        ends = [end_at(at, seconds=number)]
+        if number % 5 == 0:
+            ends = failures_until(at, max(1, number), seconds=number)
+        show(site.live_state, health_after(*ends, pipeline=named_flow(site, number)))
         site.live_state.names.place(
             ("acme", PipelineKind.FLOW, str(number)),
             folder="Sales" if number < 10 else None,

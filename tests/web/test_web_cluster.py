@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from monitor.model.errors import BusUnavailableError
-from monitor.model.live_state import PipelineHealth
-from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
+from monitor.model.runs import Pipeline, PipelineKind, Status
 from monitor.web.health import ClusterProblems
 from monitor.web.settings import ServerSettings
 from monitor.web.shown_shards import Mirrored
+from tests.pipeline_healths import end_at, health_after, show
 from tests.web.served_cluster import ServedCluster, served_cluster, shard, two_daemons
 from tests.web.site import Site
 
@@ -118,13 +118,8 @@ async def test_a_store_that_is_away_makes_all_unknown(cluster: ServedCluster) ->
     """Also what failed before: it may have succeeded since, and `status` exits 3 by this level."""
     live_state, flow = cluster.shards["acme"].live_state, Pipeline(kind=PipelineKind.FLOW, id="7")
     live_state.name_pipeline("acme", PipelineKind.FLOW, "7", "orders")
-    live_state.pipeline_health["acme", RunKind.JOB_GROUP, "7", None] = PipelineHealth(
-        workspace="acme",
-        run_kind=RunKind.JOB_GROUP,
-        pipeline=flow,
-        last_status=Status.FAILED,
-        last_finished_at=cluster.clock.now(),
-    )
+    failed = end_at(cluster.clock.now(), Status.FAILED)
+    show(live_state, health_after(failed, pipeline=flow))
     assert (await cluster.get("/api/v1/status")).document["level"] == "critical"
     away = "the store does not answer since 10:00"
     cluster.problems = ClusterProblems(words=(away,), is_store_away=True)

@@ -149,7 +149,7 @@ def _is_followed(run: RunState, later: Collection[PipelineHealth], rule: Rule) -
         return True
     # Only this rule has an alert for each first failure under the name; others may have none.
     return rule.settings.rule is RuleKind.RUN_FAILED and any(
-        failed_at > at for health in later for failed_at in health.failed_at
+        failure.at > at for health in later for failure in health.open_failures
     )
 
 

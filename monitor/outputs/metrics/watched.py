@@ -234,7 +234,7 @@ def _last_runs(groups: Sequence[SeriesGroup], page: ExpositionPage) -> Iterator[
         (families.LAST_STARTED, lambda health: _unix(health.last_started_at), max),
         (families.LAST_COMPLETED, lambda health: _unix(health.last_finished_at), max),
         (families.LAST_SUCCESS, lambda health: _unix(health.last_success_at), min),
-        (families.LAST_DURATION, lambda health: health.last_duration_seconds, None),
+        (families.LAST_DURATION, _last_duration, None),
         (families.FAILURES, lambda health: health.consecutive_failures, max),
     )
     for shape, value_of, choice in gauges:
@@ -268,6 +268,10 @@ def _amounts(buckets: Buckets) -> Iterator[float]:
 def _labels(group: SeriesGroup) -> tuple[str, str, str]:
     # The plain text of the kind: an enum's hash is slow, and these are hashed for every series.
     return group.workspace, group.kind.value, group.label
+
+
+def _last_duration(health: PipelineHealth) -> float | None:
+    return health.ends[-1].duration_seconds if health.ends else None
 
 
 def _unix(at: datetime | None) -> float | None:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from monitor.model.alerts import Alert, AlertingSnapshot
+from monitor.model.ends import RunEnd
 from monitor.model.live_state import (
     ActiveRun,
     PipelineHealth,
@@ -275,7 +276,7 @@ class StateSnapshot:
             state="known" if is_known else "unknown",
             active_count=len(active) if is_known else None,
             active_runs=_listed(active, is_known=is_known),
-            last_run=None if newest is None else _last_run(newest),
+            last_run=None if newest is None else _last_run(newest.ends[-1]),
             last_success_at=_last_success(pipeline_health),
             consecutive_failures=max(
                 (health.consecutive_failures for health in pipeline_health), default=0
@@ -352,13 +353,13 @@ def _pipeline_of(
     return next((active_run.run.pipeline for active_run in active), None)
 
 
-def _last_run(health: PipelineHealth) -> LastRunData:
+def _last_run(end: RunEnd) -> LastRunData:
     return LastRunData(
-        id=health.last_run_id,
-        status=health.last_status,
-        started_at=health.last_run_started_at,
-        finished_at=health.last_finished_at,
-        duration_seconds=health.last_duration_seconds,
+        id=end.run_id,
+        status=end.status,
+        started_at=end.began_at,
+        finished_at=end.at,
+        duration_seconds=end.duration_seconds,
     )
 
 

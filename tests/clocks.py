@@ -14,7 +14,7 @@ _TICK_SECONDS = 0.01
 
 
 class ManualClock:
-    """Tells the time that the test set. Sleepers wake when the test moves past their time."""
+    """Shows the time that the test set. Sleepers wake when the test moves past their time."""
 
     def __init__(self, start: datetime = datetime(2026, 11, 21, 10, tzinfo=UTC)) -> None:
         self._now = start
@@ -109,10 +109,8 @@ class FastClock(ManualClock):
     def _step(self) -> None:
         self._tick = None
         self._move_to(self._monotonic + self._step_seconds)
-        while self._sleepers and self._sleepers[0][0] <= self._monotonic:
-            _, _, woken = heapq.heappop(self._sleepers)
-            if not woken.done():
-                woken.set_result(None)
+        while self._next_due() <= self._monotonic:
+            self._wake_next()
         if self._sleepers:
             self._start_tick()
 

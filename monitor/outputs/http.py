@@ -17,7 +17,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from monitor import __version__
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
-from monitor.outputs.leases import LEASE_UNCERTAIN, MaySend
+from monitor.model.lease_check import LEASE_UNCERTAIN, MaySend
 from monitor.outputs.settings import ReceiverSettings
 
 # The same body will be refused again. All other refusals, such as 401, 403 and 404, are of the

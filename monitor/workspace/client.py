@@ -12,6 +12,7 @@ from typing import Self
 from prometheus_client import CollectorRegistry
 
 from monitor.model.clock import Clock
+from monitor.model.lease_check import MaySend
 from monitor.workspace.access.access_tokens import AccessTokens
 from monitor.workspace.calling import OperationCaller
 from monitor.workspace.inventory_reads import InventoryReader
@@ -21,7 +22,6 @@ from monitor.workspace.priority import Priority
 from monitor.workspace.requester import Answer, Requester
 from monitor.workspace.run_reads import RunReader
 from monitor.workspace.settings import WorkspaceSettings
-from monitor.workspace.transport import MaySend
 from monitor.workspace.webhook_tasks import WebhookTasks
 
 __all__ = ["Answer", "Priority", "WorkspaceClient"]

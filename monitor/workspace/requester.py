@@ -26,6 +26,7 @@ from monitor.model.errors import (
     WorkspaceError,
     WorkspaceUnreachableError,
 )
+from monitor.model.lease_check import MaySend
 from monitor.model.secrets import Secret
 from monitor.workspace.access.access_tokens import AccessTokens, ConfiguredToken
 from monitor.workspace.answer_headers import WorkspaceTime, quotas_in, retry_after_in
@@ -46,7 +47,6 @@ from monitor.workspace.settings import WorkspaceSettings
 from monitor.workspace.transport import (
     EXECUTION_ID,
     Exchange,
-    MaySend,
     NotSentError,
     QueryValue,
     Transport,

@@ -30,6 +30,7 @@ from monitor.model.errors import (
     UnreadableAnswerError,
     WorkspaceUnreachableError,
 )
+from monitor.model.lease_check import LEASE_UNCERTAIN, MaySend
 from monitor.model.secrets import Secret
 from monitor.workspace.files import BodyReceiver, Upload
 from monitor.workspace.settings import WorkspaceSettings
@@ -75,8 +76,6 @@ def flat_query(query: Mapping[str, QueryValue]) -> list[tuple[str, str]]:
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
-# True while requests may be sent; asked before the first byte of each, and of its body.
-MaySend = Callable[[], bool]
 # Called with the failure when nothing is answered any more, with None when something is again.
 SilenceListener = Callable[[WorkspaceUnreachableError | None], None]
 
@@ -336,7 +335,7 @@ def lease_gate(may_send: MaySend) -> aiohttp.TraceConfig:
 
     async def ask(*_: object) -> None:
         if not may_send():
-            raise LeaseUncertainError("this daemon does not surely hold the shard")
+            raise LeaseUncertainError(LEASE_UNCERTAIN)
 
     gate = aiohttp.TraceConfig()
     gate.on_request_headers_sent.append(ask)

@@ -15,6 +15,7 @@ from monitor.catalogue.capabilities import capabilities_of
 from monitor.catalogue.operations import Edition
 from monitor.model.clock import Clock
 from monitor.model.events import RunEvent, WorkspaceEvent
+from monitor.model.lease_check import MaySend
 from monitor.model.runs import RunKey, RunKind, RunState
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.poll_list import WorkspacePolls, build, declared_polls
@@ -28,7 +29,6 @@ from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.settings import WorkspaceSettings
-from monitor.workspace.transport import MaySend
 from tests.app.eventually import pause
 from tests.app.refusing_store import RefusingStore
 from tests.clocks import ManualClock

@@ -12,9 +12,9 @@ from msgspec import Struct
 from monitor.model.alert_texts import texts_of
 from monitor.model.alerts import Alert, AlertState
 from monitor.model.clock import Clock
+from monitor.model.lease_check import MaySend
 from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from monitor.outputs.http import HttpReceiver
-from monitor.outputs.leases import MaySend
 
 JSON = {"Content-Type": "application/json"}
 _PATH = "/api/v2/alerts"

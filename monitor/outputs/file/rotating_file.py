@@ -20,10 +20,10 @@ import msgspec
 import structlog
 
 from monitor.model.errors import OutputUnavailableError
+from monitor.model.lease_check import LEASE_UNCERTAIN, MaySend
 from monitor.outputs.cloudevents import PAYLOAD_BYTES_LIMIT
 from monitor.outputs.file.path_checks import demand_lines, describe
 from monitor.outputs.file.settings import FileSettings
-from monitor.outputs.leases import LEASE_UNCERTAIN, MaySend
 
 log = structlog.get_logger()
 

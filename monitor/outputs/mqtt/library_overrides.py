@@ -33,7 +33,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from monitor.outputs.leases import LEASE_UNCERTAIN, MaySend
+from monitor.model.lease_check import LEASE_UNCERTAIN, MaySend
 from monitor.outputs.mqtt.packets import KIND_MASK, PUBACK, read_puback
 from monitor.outputs.mqtt.settings import MqttSettings
 

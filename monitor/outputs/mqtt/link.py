@@ -26,7 +26,7 @@ from monitor.model.errors import (
     OutputRefusedError,
     OutputUnavailableError,
 )
-from monitor.outputs.leases import LEASE_UNCERTAIN, MaySend
+from monitor.model.lease_check import LEASE_UNCERTAIN, MaySend
 from monitor.outputs.mqtt.library_overrides import LIBRARY_ERRORS, BrokerClient, LinkEnd
 from monitor.outputs.mqtt.packets import packed_properties, publish_packet
 from monitor.outputs.mqtt.settings import MqttSettings

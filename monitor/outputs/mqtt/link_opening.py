@@ -10,7 +10,7 @@ from aiomqtt.client import ProtocolVersion
 
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputUnavailableError
-from monitor.outputs.leases import MaySend
+from monitor.model.lease_check import MaySend
 from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage, VersionRefusedError
 from monitor.outputs.mqtt.settings import MqttProtocol, MqttSettings
 

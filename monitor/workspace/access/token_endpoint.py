@@ -17,11 +17,12 @@ from msgspec import Struct
 
 from monitor import __version__
 from monitor.model.errors import LeaseUncertainError
+from monitor.model.lease_check import MaySend
 from monitor.model.outside import harmless
 from monitor.model.secrets import Secret
 from monitor.workspace.answer_headers import retry_after_in
 from monitor.workspace.settings import OauthSettings, WorkspaceSettings
-from monitor.workspace.transport import MaySend, lease_gate, tls_of
+from monitor.workspace.transport import lease_gate, tls_of
 
 ANSWER_SECONDS = 30.0  # a daemon that stops waits so long for an answer
 _CONNECT_SECONDS = 10.0

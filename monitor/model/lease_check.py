@@ -1,4 +1,4 @@
-"""The lease of an output's shard: without it nothing is sent."""
+"""The check of a shard's lease before anything is sent."""
 
 from __future__ import annotations
 

@@ -242,8 +242,7 @@ class JobGroups:
             for observation, outcome in observed
             if outcome is ObservationOutcome.NEEDS_DETAIL
         ]
-        if undated:
-            await self._refetch_queue.add(undated)
+        await self._refetch_queue.add(undated)
         for observation, outcome in observed:
             if outcome is ObservationOutcome.CONTRADICTED:
                 self._written.forget(observation.key.id)  # what it shows is to be handled again

@@ -199,8 +199,7 @@ class ChangeList(Generic[RunRow]):
             shows_all_ids = shows_all_ids and all(bad.id for bad in page.bad_rows)
             known.update(self._written.known(ids - shown))
             shown |= ids
-            if page.bad_rows:
-                await self._refetch_queue.add_bad_rows(self._kind, page.bad_rows)
+            await self._refetch_queue.add_bad_rows(self._kind, page.bad_rows)
             is_complete = await handle(page, Source.POLL) and is_complete
             self._written.saw(rows, is_listed=True)
             newest_at = _latest(newest_at, *(row.updated_at for row in rows))

@@ -38,6 +38,7 @@ from monitor.model.alerts import BRIDGE, Alert, AlertState, Silence
 from monitor.model.runs import RunKey, RunState
 
 MUTE = "mute"
+PREFIX = "inhibited:"
 
 _WILDCARDS = frozenset("*?[")
 
@@ -115,7 +116,7 @@ class Suppression(Struct, frozen=True, kw_only=True):
         for name in names:
             for fingerprint, inhibited in self.inhibitors.get(name, ()):
                 if rule in inhibited:
-                    yield f"inhibited:{fingerprint}"
+                    yield f"{PREFIX}{fingerprint}"
 
 
 def suppression_of(pending: PendingStep, firing: FiringRuns) -> Suppression:
@@ -200,9 +201,6 @@ def _inhibited_by(alert: Alert) -> frozenset[RuleKind]:
     if alert.rule == RuleKind.WORKSPACE_UNREACHABLE and alert.facts.get(HIDES_ONLY) is not None:
         return frozenset()  # runs and schedules are seen, so what is absent is absent
     return inhibited
-
-
-PREFIX = "inhibited:"
 
 
 class Inhibitors:

@@ -37,6 +37,8 @@ from monitor.web.views.schedules.schedule_list import (
 from monitor.web.views.schedules.starts_known import MOST_RUNS, starts_known
 from monitor.web.views.view import ViewSources, view
 
+RowKey = tuple[str, str, str, str]  # workspace, schedule's name and id, pipeline
+
 _LIST = "schedules by name"
 _ROWS = 25
 _LEAST_RUNS = 250
@@ -108,9 +110,6 @@ class Calendar(Struct, frozen=True, kw_only=True):
     counts: dict[StartState, int]  # of these rows
     data: tuple[CalendarRow, ...]
     next: str | None
-
-
-RowKey = tuple[str, str, str, str]  # workspace, schedule's name and id, pipeline
 
 
 class _Row(Struct, frozen=True, kw_only=True):

@@ -110,10 +110,6 @@ class PostgresWriter:
         self._ended = asyncio.Event()
         self._task = asyncio.create_task(self._serve(), name="store writer")
 
-    @property
-    def is_connected(self) -> bool:
-        return self._line.is_up
-
     def hold(self, shard: LeasedShard) -> None:
         """Take writes for a shard, and tell it of callbacks that arrive here."""
         self._held[shard.number] = shard

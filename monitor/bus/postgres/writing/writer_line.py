@@ -36,10 +36,6 @@ class WriterLine:
         self._attempts = 0  # at a connection, since one has done its work
         self._closing = asyncio.Event()
 
-    @property
-    def is_up(self) -> bool:
-        return self._connection is not None and not self._connection.is_closed()
-
     async def connection(self, is_needed: Callable[[], bool]) -> Connection | None:
         """Return the connection, trying for as long as it is needed; then None."""
         while is_needed() and not self._closing.is_set():

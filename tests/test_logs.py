@@ -225,7 +225,7 @@ def test_more_secrets_can_be_registered_later() -> None:
 
 
 def test_masked_neighbours_do_not_spell_another_secret() -> None:
-    """What is left after masking is searched again."""
+    """The text that is left after masking is searched again."""
     redactor = Redactor([Secret("abcdef"), Secret("x***y")])
     assert redactor.text("xabcdefy") == "***"
 

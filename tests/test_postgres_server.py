@@ -25,7 +25,7 @@ async def test_each_test_has_a_database_of_its_own(
     await postgres.drop_database(other)
 
 
-async def test_what_was_committed_outlives_a_kill() -> None:
+async def test_committed_transactions_outlive_a_kill() -> None:
     """Killed with a transaction under way: that one is gone, every committed one is there."""
     async with PostgresServer() as server:
         await server.execute("CREATE TABLE seen (number int)")
@@ -55,7 +55,7 @@ async def test_a_frozen_server_answers_when_it_is_thawed() -> None:
 
 
 async def test_a_promoted_standby_has_all_that_was_acknowledged() -> None:
-    """What a primary with a synchronous standby has acknowledged is there after its kill."""
+    """Writes that a primary with a synchronous standby has acknowledged outlive its kill."""
     async with PostgresServer() as primary:
         await primary.execute("CREATE TABLE seen (number int)")
         async with await primary.create_standby("second") as standby:

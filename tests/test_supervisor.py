@@ -210,7 +210,7 @@ async def test_a_task_that_returns_too_early_is_restarted(scenario: SupervisorSc
         await scenario.supervisor.supervise("observer", run, vital=True)
 
 
-async def test_cancellation_passes_and_leaves_nothing_behind(scenario: SupervisorScenario) -> None:
+async def test_cancellation_passes_and_ends_the_task(scenario: SupervisorScenario) -> None:
     """A cancelled task ends at once, running or waiting, and is no longer listed."""
     running = await scenario.start("running", Worker())
     waiting = await scenario.start("waiting", Worker(RuntimeError("broken")))
@@ -240,7 +240,7 @@ async def test_the_trace_is_logged(scenario: SupervisorScenario) -> None:
 async def test_a_task_that_fails_while_it_is_cancelled_is_over(
     scenario: SupervisorScenario,
 ) -> None:
-    """It is not started again, though its group hides the cancellation behind the failure."""
+    """It is not started again, though its group hides the cancellation under the failure."""
     starts = 0
 
     async def fail() -> None:

@@ -352,7 +352,7 @@ def test_a_file_name_is_unique_where_its_folder_does_not_settle_it() -> None:
 
 
 def test_fixtures_and_scenarios_are_called_so() -> None:
-    """What prepares something for tests is named for what it prepares."""
+    """A class that prepares something for tests is named for what it prepares."""
     named = [
         (path.name, name)
         for path in python_files("tests")

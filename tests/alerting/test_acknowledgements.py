@@ -83,7 +83,7 @@ def test_the_next_alert_of_a_fingerprint_is_not_acknowledged() -> None:
 
 
 def test_a_flapping_alert_stays_acknowledged_until_it_ends() -> None:
-    """What comes and goes within one alert is one alert, acknowledged once."""
+    """An alert that comes and goes and comes again stays one alert, acknowledged once."""
     history = History(repeat_seconds=1_000)
     for _ in range(2):
         history.wrong(after=1)

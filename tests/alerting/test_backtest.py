@@ -70,7 +70,7 @@ RECORDED = st.lists(
 def test_nothing_is_known_before_it_was_recorded(
     recorded: list[tuple[datetime, datetime]],
 ) -> None:
-    """What was noticed later was not known then, unless others were noticed in time meanwhile."""
+    """The replay knows a fact from its record on, or from when others noticed it meanwhile."""
     log = RecordedLog(BytesIO())
     log.append(Recorded(position, event_at(*times)) for position, times in enumerate(recorded, 1))
     assert len(log) == len(recorded)
@@ -154,13 +154,13 @@ def test_the_nearest_starts_are_the_same_alert() -> None:
     would=st.lists(st.integers(0, 400), max_size=8), did=st.lists(st.integers(0, 400), max_size=8)
 )
 def test_every_start_is_counted_once(would: list[int], did: list[int]) -> None:
-    """What both sides have is the rest on each side."""
+    """Of the starts that both sides have, the rest is counted on each side."""
     new, old = [firing(number) for number in would], [firing(number) for number in did]
     (row,) = compare([FAILED], new, old)
     assert row.would_fire - len(row.only_new) == row.did_fire - len(row.only_old)
 
 
-def test_what_no_log_holds_is_not_zero() -> None:
+def test_facts_that_no_log_holds_are_not_zero() -> None:
     """A rule about the present is marked as not recorded, and what it fired is no difference."""
     (row,) = compare([STUCK], [], [firing(rule="run_stuck")])
     assert (row.not_recorded, row.did_fire, row.only_old) == (

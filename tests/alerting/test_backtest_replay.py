@@ -149,7 +149,7 @@ def test_a_store_in_memory_answers_as_a_real_one(runs: list[Ran], sizes: list[in
     asyncio.run(compare())
 
 
-async def test_what_ended_long_ago_is_forgotten() -> None:
+async def test_old_ends_are_forgotten() -> None:
     """Of a log of any length only the newest runs and failures are held."""
     past = MemoryStore(lambda _: None)
     short = Ran(

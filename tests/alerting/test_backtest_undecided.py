@@ -174,7 +174,7 @@ async def test_an_alert_that_depends_on_an_unrecorded_link_is_undecided() -> Non
 
 
 async def test_a_run_is_active_until_the_workspace_reports_its_end() -> None:
-    """What only a callback reported ends nothing: the run becomes overdue, as it did."""
+    """An end that only a callback reported ends nothing: the run becomes overdue, as it did."""
     late = RuleSettings(name="late", rule=RuleKind.RUN_OVERDUE, threshold=60.0)
     begun = state(1, Status.RUNNING, created_at=at(0), started_at=at(0))
     claimed = state(1, Status.SUCCEEDED, created_at=at(0), started_at=at(0), finished_at=at(30))
@@ -190,7 +190,7 @@ async def test_a_run_is_active_until_the_workspace_reports_its_end() -> None:
     assert [firing.starts_at for firing in row.only_new] == [at(60)]
 
 
-async def test_what_was_recorded_stays_a_difference() -> None:
+async def test_a_recorded_alert_stays_a_difference() -> None:
     """Where nothing is missing, an alert of one side is a difference of the rules."""
     log = [ended(1, 60), ended(2, 600, Status.SUCCEEDED)]
     row = (await run_backtest(*log))["run_failed"]
@@ -232,7 +232,7 @@ async def test_an_alert_whose_evidence_was_not_read_is_undecided() -> None:
 
 
 async def test_an_alert_that_an_outage_inhibited_is_undecided() -> None:
-    """What the outage of the workspace inhibited is not known to a replay."""
+    """A replay does not know which alerts the outage of the workspace inhibited."""
     away = RuleSettings(name="away", rule=RuleKind.WORKSPACE_UNREACHABLE)
     late = RuleSettings(name="late", rule=RuleKind.RUN_OVERDUE, threshold=60.0)
     begun = state(1, Status.RUNNING, created_at=at(0), started_at=at(0))
@@ -275,7 +275,7 @@ async def test_an_alert_of_a_learned_limit_is_undecided() -> None:
     assert why(row, Side.OLD) == "its limit was learned from runs before the first event"
 
 
-async def test_what_follows_from_an_undecided_alert_is_undecided() -> None:
+async def test_consequences_of_an_undecided_alert_are_undecided() -> None:
     """A failure that was evidence of the doubted alert begins one of its own in the replay."""
     doubted = alert_event("fired", -30)
     over = alert_event("resolved", -30, until=600)

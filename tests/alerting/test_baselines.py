@@ -61,7 +61,7 @@ def test_a_quantile_has_its_rank_among_the_values_kept(values: list[float], shar
     assert place <= bisect_right(kept, estimate + 0.001) + slack
 
 
-def test_what_runs_usually_take_is_met_closely() -> None:
+def test_usual_durations_are_met_closely() -> None:
     """For durations as they are, the 95th of a hundred is within a twentieth of the exact one."""
     chance = random.Random(5)  # noqa: S311 - a history, no secret
     values = [chance.gauss(600.0, 60.0) for _ in range(200)]
@@ -70,7 +70,7 @@ def test_what_runs_usually_take_is_met_closely() -> None:
     assert quantile(baseline(values), 0.95) == pytest.approx(exact, rel=0.05)
 
 
-def test_what_is_kept_stays_small() -> None:
+def test_the_kept_baseline_stays_small() -> None:
     """Ten thousand different runs and rhythms take no more than 3 KB."""
     chance = random.Random(1)  # noqa: S311 - a history, no secret
     learned, at = None, END
@@ -108,7 +108,7 @@ def test_only_successes_teach() -> None:
         assert learn(learned, run_event(state(99, status, seconds=1.0))) is learned
 
 
-def test_what_is_learned_survives_a_restart() -> None:
+def test_a_baseline_survives_a_restart() -> None:
     """Stored and read back it is the same, and goes on alike."""
     learned = after_runs([float(number) for number in range(60)])
     read = msgspec.json.decode(msgspec.json.encode(learned), type=Learned)
@@ -119,7 +119,7 @@ def test_what_is_learned_survives_a_restart() -> None:
 
 
 def test_an_age_is_three_usual_gaps() -> None:
-    """What succeeds every two hours is old after six; nine successes say nothing yet."""
+    """A pipeline that succeeds every two hours is old after six; nine successes say nothing yet."""
     assert age_seconds(after_runs([60.0] * 9, apart=7_200.0)) is None
     assert age_seconds(after_runs([60.0] * 10, apart=7_200.0)) == pytest.approx(21_600.0)
     assert age_seconds(after_runs([60.0] * 10, apart=60.0)) == 3_600.0
@@ -137,7 +137,7 @@ def test_recipes_side_by_side_each_have_their_rhythm() -> None:
     assert age_seconds(learned) == pytest.approx(3 * 86_400.0)
 
 
-def test_what_runs_inside_another_run_has_no_rhythm() -> None:
+def test_a_run_inside_another_run_has_no_rhythm() -> None:
     """Its duration is learned; how often a plan or a flow run has it run is no cadence of its."""
     learned = None
     for number in range(20):
@@ -164,7 +164,7 @@ def working_hours(weeks: int) -> list[datetime]:
 
 
 def test_a_weekend_is_no_lateness() -> None:
-    """What runs each working hour may be silent from Friday to Monday, once it was so twice."""
+    """A pipeline of working hours may be silent from Friday to Monday once it was so twice."""
     learned = None
     for number, at in enumerate(working_hours(3)):
         learned = learn(learned, run_event(state(number, Status.SUCCEEDED, finished_at=at)))
@@ -174,7 +174,7 @@ def test_a_weekend_is_no_lateness() -> None:
     assert age > 64 * 3_600  # Friday 17:00 to Monday 9:00
 
 
-def test_one_outage_makes_no_pipeline_patient() -> None:
+def test_one_outage_makes_no_long_silence_usual() -> None:
     """A week without success, once, does not let an hourly pipeline be silent for a week."""
     learned, at = None, END
     for number in range(60):

@@ -198,7 +198,7 @@ def test_a_rule_without_a_kind_is_about_outermost_runs() -> None:
 
 
 def test_a_bad_template_or_mute_time_does_not_compile() -> None:
-    """What the configuration refuses is refused here too, so that nothing fails later."""
+    """A text that the configuration refuses is refused here too, so that nothing fails later."""
     with pytest.raises(ConfigurationError, match="did you mean pipeline"):
         compiled(
             RuleSettings(name="x", rule=RuleKind.RUN_FAILED, annotations={"summary": "{pipelin}"})

@@ -67,7 +67,7 @@ RULE_TABLES = st.fixed_dictionaries(
 
 
 @given(tables=st.lists(RULE_TABLES, max_size=2))
-def test_what_check_accepts_compiles(tables: list[dict[str, Any]]) -> None:
+def test_accepted_rules_compile(tables: list[dict[str, Any]]) -> None:
     """No rule that `check` accepts is refused when the daemon starts, and none is lost."""
     result = validated({**with_callbacks(), "alerts": tables})
     if result.configuration is None:

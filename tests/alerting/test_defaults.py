@@ -47,7 +47,7 @@ def test_only_cancellations_are_not_alerted_by_default() -> None:
 
 @pytest.mark.parametrize("kind", RuleKind)
 def test_a_default_is_within_its_own_limits(kind: RuleKind) -> None:
-    """What is set by default could also be configured."""
+    """Each default value could also be configured."""
     definition = RULE_DEFINITIONS[kind]
     for quantity in (definition.threshold, definition.window, definition.minimum):
         if quantity is not None and quantity.default is not None:

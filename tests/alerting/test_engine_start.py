@@ -79,7 +79,7 @@ async def test_the_first_start_fires_once_for_what_is_preexisting(tmp_path: Path
         assert all(event.alert.preexisting for event in told)
 
 
-async def test_what_fails_later_is_not_preexisting(tmp_path: Path) -> None:
+async def test_later_failures_are_not_preexisting(tmp_path: Path) -> None:
     """Once a rule has been evaluated, what begins later is not preexisting."""
     async with engine_scenario(tmp_path, AlertingSettings(rules=(_STALE,))) as scenario:
         stand(scenario, 1)

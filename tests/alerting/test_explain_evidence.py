@@ -145,7 +145,7 @@ async def test_an_alert_that_fired_again_under_its_start_is_explained_with_all_i
     assert "firing since 2026-11-21 10:00:01 UTC" in explanation.answer
 
 
-async def test_what_was_over_when_it_was_seen_is_explained_by_its_alert(
+async def test_a_failure_that_was_over_when_seen_is_explained_by_its_alert(
     alerting: Alerting,
 ) -> None:
     """A failure older than a success that was seen first fires and resolves in one step."""
@@ -215,7 +215,7 @@ async def test_the_rule_that_reported_the_run_comes_first(alerting: Alerting) ->
 
 
 async def test_that_no_rule_about_failures_matches_is_the_answer(alerting: Alerting) -> None:
-    """What a rule about something else finds of the flow explains no failure."""
+    """The answer of a rule about something else explains no failure of the flow."""
     await alerting.use(default_rule(RuleKind.NOT_FRESH), SALES, default_rule(RuleKind.RUN_OVERDUE))
     await alerting.happen(failed(1))
     await alerting.judge()

@@ -34,7 +34,7 @@ async def alerting(tmp_path: Path) -> AsyncIterator[Alerting]:
 
 
 async def test_a_pipeline_is_explained_without_any_run(alerting: Alerting) -> None:
-    """What never ran has no run to ask for: each rule says what it finds of the flow itself."""
+    """A pipeline that never ran has no run to ask for: each rule says what it finds of the flow."""
     await alerting.use(*DEFAULT_RULES)
     flow = failed().pipeline
     assert flow is not None
@@ -70,7 +70,7 @@ async def test_an_explanation_names_until_when_the_workspace_allows_no_requests(
     assert f"the workspace is unreachable: {reason}" in explanation.answer
 
 
-async def test_what_cannot_be_seen_is_not_explained_as_healthy(alerting: Alerting) -> None:
+async def test_an_unseen_pipeline_is_not_explained_as_healthy(alerting: Alerting) -> None:
     """While job groups are unwatched, a pipeline is unknown, and an open alert unjudged."""
     flow = failed().pipeline
     assert flow is not None

@@ -159,7 +159,7 @@ async def test_deduplicated(alerting: Alerting) -> None:
 
 
 async def test_waiting_in_an_output_and_refused_by_it(alerting: Alerting) -> None:
-    """An output that is behind is named with how many come before; a refusal with its reason."""
+    """An output with a backlog is named with its length, and a refusal with its reason."""
     await alerting.happen(failed())
     explanation = await alerting.explain(failed())
     assert explanation.reason is StepOutcome.WAITING
@@ -236,7 +236,7 @@ async def test_historical_and_unknown(alerting: Alerting) -> None:
 
 
 async def test_a_restart_loses_no_answer(alerting: Alerting) -> None:
-    """What fired, or is held back, is explained from the store alone."""
+    """Each alert that fired, or is held back, is explained from the store alone."""
     await alerting.happen(failed(1))
     await alerting.happen(failed(2))
     again = Engine(

@@ -106,7 +106,7 @@ async def test_a_run_without_progress_is_not_judged_by_run_stuck(alerting: Alert
     assert outcome(hidden, "run_stuck") == (StepOutcome.UNKNOWN, why)
 
 
-async def test_what_a_rule_has_judged_is_no_matter_of_what_is_shown_now(
+async def test_a_judged_failure_is_explained_in_any_edition(
     alerting: Alerting,
 ) -> None:
     """A failure that fired is explained by its alert in any edition."""
@@ -116,7 +116,7 @@ async def test_what_a_rule_has_judged_is_no_matter_of_what_is_shown_now(
 
 
 async def test_a_muted_alert_says_by_which_times_and_that_it_is_over(alerting: Alerting) -> None:
-    """What ended within them is not held back any more."""
+    """An alert that ended within the mute times is not held back any more."""
     await alerting.use(msgspec.structs.replace(FAILED, mute=("Sat UTC",)))
     await alerting.happen(failed(1))
     assert (await alerting.explain(failed(1))).answer.endswith(

@@ -218,7 +218,7 @@ def test_an_alert_that_fired_is_no_reason(found: Alert, outcome: StepOutcome, de
     assert detail in step.detail
 
 
-def test_an_output_that_is_behind_is_named() -> None:
+def test_an_output_with_a_backlog_is_named() -> None:
     """A delivery waits, was refused, is done, or the output does not take the event."""
     letter = DeadLetter(position=9, event=fired().event, reason="too large", refused_at=AT)
     outputs = [
@@ -260,7 +260,7 @@ def test_a_run_that_ended_before_it_was_followed_made_no_event() -> None:
     assert Explanation.of("it", steps).reason is StepOutcome.HISTORICAL
 
 
-def test_what_is_kept_of_observations_is_shown() -> None:
+def test_kept_observations_are_shown() -> None:
     """Who confirmed, who reported the end, callbacks and contradictions are all named."""
     state = run(
         native_status="Failed",

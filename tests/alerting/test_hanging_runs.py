@@ -92,7 +92,7 @@ async def test_a_run_that_the_workspace_writes_is_alive(tmp_path: Path) -> None:
 
 
 async def test_it_is_judged_as_of_its_last_read(tmp_path: Path) -> None:
-    """What was not read for hours may have ended; nor does a restart end what was stuck."""
+    """A run that was not read for hours may have ended; a restart ends no stuck run either."""
     async with engine_fixture(tmp_path, STUCK) as fixture:
         assert await fixture.evaluate(5 * HOUR, hanging(FLOW_RUN, read=0.9 * HOUR)) == []
         assert await fixture.evaluate(5 * HOUR, hanging(FLOW_RUN, read=None)) == []

@@ -287,7 +287,7 @@ async def test_a_failure_waits_for_no_second(tmp_path: Path) -> None:
         assert [key.split(":")[5] for key in rows] == ["11", "12", "13"]
 
 
-async def test_what_rules_make_of_a_harmless_event_is_kept(tmp_path: Path) -> None:
+async def test_answers_of_rules_to_a_harmless_event_are_kept(tmp_path: Path) -> None:
     """The explanation of a run says of each rule that it found nothing wrong."""
     async with succeeding(tmp_path, flows=1) as life:
         event = ended(100, 0)

@@ -112,7 +112,7 @@ async def test_a_part_does_not_wait_endlessly_for_a_plan_that_does_not_contain_i
         assert await scenario.words() == ["fired", "fired"]
 
 
-async def test_what_failed_beside_a_part_is_not_merged_into_its_plan(tmp_path: Path) -> None:
+async def test_a_failure_beside_a_part_is_not_merged_into_its_plan(tmp_path: Path) -> None:
     """An alert with a failure that is not inside the plan stays one of its own."""
     async with engine_scenario(tmp_path) as scenario:
         family = Family(scenario)
@@ -131,7 +131,7 @@ async def test_what_failed_beside_a_part_is_not_merged_into_its_plan(tmp_path: P
         assert of_flow in await evidence(scenario)
 
 
-async def test_what_does_not_inhibit_any_more_never_does_so_again(tmp_path: Path) -> None:
+async def test_an_inhibitor_that_has_ended_never_inhibits_again(tmp_path: Path) -> None:
     """The plan's alert fired after the part's had ended; the part fails again by itself."""
     rule = msgspec.structs.replace(default_rule(RuleKind.RUN_FAILED), repeat_seconds=3_600)
     async with engine_scenario(tmp_path, AlertingSettings(rules=(rule,))) as scenario:

@@ -231,7 +231,7 @@ async def test_match_decides_as_for_any_failure(
 
 
 async def test_for_seconds_and_severity_hold_as_for_any_failure(tmp_path: Path) -> None:
-    """What failed long ago still waits for its time by our clock."""
+    """An old failure still waits for its time by our clock."""
     changed = msgspec.structs.replace(default_rule(FAILED), for_seconds=120.0)
     rule = msgspec.structs.replace(changed, severity=default_rule(RuleKind.CANCELED).severity)
     async with engine_fixture(tmp_path, rule) as fixture:
@@ -342,7 +342,7 @@ async def test_an_upgraded_daemon_publishes_nothing_again(
 async def test_a_daemon_killed_before_its_first_evaluation_does_it_later(
     tmp_path: Path,
 ) -> None:
-    """What a start leaves in the store does not count as having evaluated."""
+    """The rows that a start leaves in the store do not count as an evaluation."""
     async with engine_fixture(tmp_path, FAILED) as fixture:
         await had_ended(fixture.bus, fixture.live_state, state(1, BAD))
         await fixture.look_again()

@@ -93,9 +93,7 @@ _PAST = st.lists(
 
 
 @given(_PAST, st.randoms(use_true_random=False))
-def test_what_fails_follows_what_happened_in_whatever_order_it_is_seen(
-    ends: list[PastEnd], random: Any
-) -> None:
+def test_open_failures_follow_the_true_order_of_ends(ends: list[PastEnd], random: Any) -> None:
     """After any prefix of any order of any ends, exactly the truly open failures are open."""
     known, shuffled = Ends(), list(ends)
     random.shuffle(shuffled)
@@ -319,7 +317,7 @@ async def test_late_failures_of_one_batch_are_one_alert(
 
 
 async def test_a_late_failure_that_did_not_last_is_not_notified(tmp_path: Path) -> None:
-    """A rule that waits for a minute is not told of half a minute, whenever it is seen."""
+    """A rule that waits for a minute does not notify of half a minute, whenever it is seen."""
     rule = msgspec.structs.replace(_RULE, for_seconds=60)
     async with engine_scenario(tmp_path, AlertingSettings(rules=(rule,)), start=END) as scenario:
         await show(scenario, ended(2, OK, at(-60)))

@@ -123,7 +123,7 @@ def test_the_reported_start_counts_before_the_creation() -> None:
     assert watch.again_at == at(4_200)
 
 
-def test_what_waits_is_not_overdue() -> None:
+def test_a_waiting_run_is_not_overdue() -> None:
     """Waiting has a rule of its own."""
     watch = Watch(RUN_OVERDUE, threshold=600)
     assert watch.evaluate(waiting(1), as_of=9_000) is None
@@ -220,7 +220,7 @@ def test_an_outage_makes_nothing_late() -> None:
 
 
 def test_a_queue_is_slow_until_the_run_starts() -> None:
-    """What waits for ten minutes fires, and resolves when it starts."""
+    """A run that waits for ten minutes fires, and resolves when it starts."""
     watch = Watch(QUEUE_SLOW)
     assert watch.evaluate(waiting(1), as_of=599) is None
     firing = watch.evaluate(waiting(1), as_of=601)
@@ -342,7 +342,7 @@ def test_of_two_runs_one_is_stuck() -> None:
 
 
 def test_waiting_and_working_have_limits_of_their_own() -> None:
-    """What waits shows no heartbeat and has four times as long; its start is a sign."""
+    """A waiting run shows no heartbeat and has four times as long; its start is a sign."""
     watch = Watch(RUN_STUCK)
     assert watch.evaluate(waiting(1), as_of=3_599) is None
     firing = watch.evaluate(waiting(1), as_of=3_601)
@@ -386,7 +386,7 @@ def test_stuck_is_what_the_newest_sign_says(steps: list[tuple[int, bool, bool]])
 def test_a_firing_rule_fills_the_fields_that_its_texts_may_use(
     definition: AnyRuleDefinition, run: RunState
 ) -> None:
-    """What annotations may name is what the rule reports."""
+    """Each field that annotations may name is reported by the rule."""
     result = Watch(definition, threshold=60).evaluate(run, as_of=300)
     assert isinstance(result, Firing)
     assert tuple(result.facts) == definition.template_fields

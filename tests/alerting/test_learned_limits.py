@@ -66,7 +66,7 @@ async def test_the_end_of_a_late_run_resolves_and_teaches(tmp_path: Path) -> Non
 
 
 async def test_a_new_name_resets_nothing(tmp_path: Path) -> None:
-    """What is learned belongs to the pipeline by its id."""
+    """Learned limits belong to the pipeline by its id."""
     async with engine_fixture(tmp_path, RuleKind.RUN_OVERDUE) as fixture:
         for number in range(10):
             await succeed(fixture, number, seconds=400)
@@ -79,7 +79,7 @@ async def test_a_new_name_resets_nothing(tmp_path: Path) -> None:
         assert [limit.runs for limit in fixture.engine.snapshot().limits] == [11]
 
 
-async def test_what_does_not_run_for_ninety_days_is_forgotten(tmp_path: Path) -> None:
+async def test_a_pipeline_without_runs_for_ninety_days_is_forgotten(tmp_path: Path) -> None:
     """Where no list shows that a pipeline is gone, what was learned of it is dropped in the end."""
     async with engine_fixture(tmp_path, RuleKind.RUN_OVERDUE) as fixture:
         await succeed(fixture, 0, seconds=400)
@@ -110,7 +110,7 @@ async def look_at_success(fixture: Fixture, hours: int, *, success: int) -> list
     return [alert.name for alert in await fixture.evaluate(hours * HOUR)]
 
 
-async def test_what_is_late_by_what_was_learned_is_over_with_its_next_success(
+async def test_lateness_by_a_learned_limit_is_over_with_the_next_success(
     tmp_path: Path,
 ) -> None:
     """However long it stayed away: its limit is kept until then."""

@@ -41,7 +41,7 @@ def test_it_waits_for_its_time() -> None:
     assert history.passes(1) == "fired"
 
 
-def test_what_passes_before_its_time_was_nothing() -> None:
+def test_a_condition_that_passes_before_its_time_publishes_nothing() -> None:
     """Pending and then `Ok`: nothing is ever published."""
     history = History(for_seconds=300)
     history.wrong()
@@ -165,7 +165,7 @@ def test_changes_in_quick_succession_are_one_notice() -> None:
     assert ended.ends_at == history.now - timedelta(seconds=1_800)
 
 
-def test_what_is_over_is_shown_for_an_hour() -> None:
+def test_an_ended_alert_is_shown_for_an_hour() -> None:
     """Then only what keeps a later alert from having its ids stays."""
     history = History()
     history.wrong()
@@ -219,7 +219,7 @@ def test_more_evidence_than_is_kept_changes_nothing_by_itself() -> None:
 
 
 def test_a_clock_that_was_set_back_over_a_restart_holds_nothing_up() -> None:
-    """What was noted under the former clock counts from now, and not from a day to come."""
+    """A mark of the former clock counts from now, and not from a day to come."""
     pending, over = History(for_seconds=300), History()
     pending.wrong()
     over.wrong()
@@ -234,7 +234,7 @@ def test_a_clock_that_was_set_back_over_a_restart_holds_nothing_up() -> None:
     assert isinstance(over.held, FingerprintHistory)
 
 
-def test_what_was_over_when_seen_fires_and_resolves_at_once() -> None:
+def test_an_alert_that_was_over_when_seen_fires_and_resolves_at_once() -> None:
     """Both carry its own start and the mark; it lasts no longer, and it is no flapping."""
     history = History()
     for hour in range(4):
@@ -247,7 +247,7 @@ def test_what_was_over_when_seen_fires_and_resolves_at_once() -> None:
     assert resolved.alert.ends_at == NOON - timedelta(hours=7) + timedelta(seconds=60)
 
 
-def test_what_was_over_inside_an_ended_alert_is_evidence_of_it() -> None:
+def test_a_failure_inside_an_ended_alert_is_evidence_of_it() -> None:
     """The same trouble is not notified twice, however long ago it ended."""
     history = History()
     history.wrong()
@@ -260,7 +260,7 @@ def test_what_was_over_inside_an_ended_alert_is_evidence_of_it() -> None:
     assert history.told.words == ["fired", "resolved"]
 
 
-def test_what_was_over_while_another_alert_is_open_is_evidence_of_that() -> None:
+def test_a_failure_that_was_over_is_evidence_of_the_open_alert() -> None:
     """The open alert keeps its start."""
     history = History()
     history.wrong()
@@ -270,14 +270,14 @@ def test_what_was_over_while_another_alert_is_open_is_evidence_of_that() -> None
     assert history.held.alert.starts_at == NOON
 
 
-def test_what_was_over_sooner_than_the_rule_waits_is_not_notified() -> None:
+def test_a_failure_shorter_than_the_wait_of_its_rule_is_not_notified() -> None:
     """It would have ended while it was pending."""
     history = History(for_seconds=300)
     assert history.late(since=NOON - timedelta(hours=1), lasted=299) == [StepWord.TOO_SHORT]
     assert history.late(since=NOON - timedelta(hours=1), lasted=300) == ["fired", "resolved"]
 
 
-def test_what_was_over_when_seen_is_silenced_as_well() -> None:
+def test_an_alert_that_was_over_when_seen_is_silenced_as_well() -> None:
     """A silence keeps it back for good: it is over."""
     history = History()
     history.muted_by = SILENCED

@@ -107,7 +107,7 @@ async def test_every_cut_of_a_first_evaluation(tmp_path: Path) -> None:
 async def test_every_cut_of_ends_out_of_order(
     tmp_path: Path, history: tuple[Scenario, ...], expected: list[str]
 ) -> None:
-    """What was over when it was seen, a corrected callback, a plan after its part."""
+    """Ends that were over when seen, a corrected callback, and a plan after its part."""
     uncut = await played(tmp_path / "uncut.db", history)
     words = [word.partition(" ")[2].removeprefix("alert.") for word in uncut.words]
     assert words == expected

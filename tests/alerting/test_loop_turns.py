@@ -156,7 +156,7 @@ async def test_no_step_of_alerting_is_long(tmp_path: Path) -> None:
 
 
 async def test_a_cycle_in_which_nothing_is_due_asks_few_rules(tmp_path: Path) -> None:
-    """What neither changed nor has reached its time is evaluated by none, however much there is."""
+    """A subject that neither changed nor has reached its time is evaluated by no rule."""
     async with workspace(tmp_path) as here:
         await here.engine.restore()
         await here.emit([ended(n, Status.FAILED, flow=n) for n in range(500)])

@@ -108,7 +108,7 @@ def test_new_dead_letters_fire_for_an_hour() -> None:
 
 
 def test_lost_events_fire_for_an_hour() -> None:
-    """What the full store deleted fires for each output that had not read it."""
+    """Events that the full store deleted fire for each output that had not read them."""
     rule = part_rule("lost:mqtt")
     history = [(0, 0), (70, 60), (70, 3_650), (70, 3_660)]
     words = [rule.evaluate(facts(consumer(lost=count)), seconds) for count, seconds in history]
@@ -161,7 +161,7 @@ def test_a_consumer_that_is_gone_lags_no_more() -> None:
 
 
 def test_every_part_is_named_once() -> None:
-    """Each consumer has its parts, but for those that stay behind on purpose."""
+    """Each consumer has its parts, but for those that lag on purpose."""
     bus = facts(consumer("mqtt"), consumer("misses/marketing")).bus
     own = ("store", "retained")
     assert parts(bus, DaemonCondition()) == (

@@ -82,7 +82,7 @@ def test_the_clock_on_the_wall_decides(zone: str, text: str) -> None:
         ("09:15-09:16 America/New_York", set(range(7)), 555, 556),
     ],
 )
-def test_what_is_written_is_meant(text: str, days: set[int], start: int, end: int) -> None:
+def test_mute_times_are_read_as_written(text: str, days: set[int], start: int, end: int) -> None:
     """Days, ranges over the weekend, and times over midnight are read as one would read them."""
     window = parse_mute_window(text)
     assert (set(window.days), window.start, window.end) == (days, start, end)
@@ -106,7 +106,7 @@ def test_what_is_written_is_meant(text: str, days: set[int], start: int, end: in
     ],
 )
 def test_a_problem_shows_the_right_form(text: str, told: str) -> None:
-    """What cannot be read is refused with one sentence that names the way out."""
+    """An unreadable mute time is refused with one sentence that names the right form."""
     with pytest.raises(ConfigurationError) as refused:
         parse_mute_window(text)
     assert told in str(refused.value)

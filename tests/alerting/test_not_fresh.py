@@ -73,7 +73,7 @@ def test_one_that_never_succeeded_counts_from_the_first_evaluation() -> None:
 
 
 def test_a_raised_limit_ends_what_never_succeeded() -> None:
-    """What is within the new limit resolves, and grows too old once more by that."""
+    """A subject within the new limit resolves, and grows too old once more by that limit."""
     rule = EvaluatedRule(RuleKind.NOT_FRESH, threshold=HOUR)
     never = facts(health(finished=10))
     rule.evaluate(never, 0)

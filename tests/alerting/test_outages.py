@@ -69,7 +69,7 @@ async def test_a_jump_of_the_wall_clock_neither_hastens_nor_delays(
 async def test_a_restart_in_an_outage_publishes_nothing_twice(
     history: EngineScenario, *, is_notified: bool
 ) -> None:
-    """Whether it was pending or had fired, the next life goes on with it and ends it."""
+    """The next life goes on with a pending alert, and with one that has fired, and ends it."""
     history.answers(well=False)
     await history.round()
     await history.round(50 if is_notified else 20)

@@ -182,7 +182,7 @@ async def test_a_failure_that_waits_is_handled_before_the_next_success(tmp_path:
 
 
 async def test_a_failure_that_waits_survives_a_restart(tmp_path: Path) -> None:
-    """What waits is in the store: the next process finds the link, or fires in time."""
+    """A waiting failure is in the store: the next process finds the link, or fires in time."""
     async with engine_scenario(tmp_path) as scenario:
         family = Family(scenario)
         await family.child_ends()
@@ -198,7 +198,7 @@ async def test_a_failure_that_waits_survives_a_restart(tmp_path: Path) -> None:
 
 
 async def test_a_clock_set_back_makes_nothing_wait_for_longer(tmp_path: Path) -> None:
-    """The next process has a clock that is hours behind: what waits fires at once."""
+    """The next process has a clock that is hours late: a waiting failure fires at once."""
     async with engine_scenario(tmp_path) as scenario:
         family = Family(scenario)
         await family.child_ends()
@@ -338,7 +338,7 @@ async def test_an_old_alert_of_a_flow_hides_no_plan(tmp_path: Path) -> None:
         assert {a.labels["pipeline_id"] for a in scenario.engine.snapshot().alerts} == {"7", "70"}
 
 
-async def test_what_is_pending_takes_the_plan_in_too(tmp_path: Path) -> None:
+async def test_a_pending_alert_takes_the_plan_in_too(tmp_path: Path) -> None:
     """A rule that waits for a minute has one alert for both failures, in any case."""
     rule = msgspec.structs.replace(default_rule(RuleKind.RUN_FAILED), for_seconds=60)
     async with engine_scenario(tmp_path, AlertingSettings(rules=(rule,))) as scenario:

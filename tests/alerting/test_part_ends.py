@@ -180,7 +180,7 @@ def test_three_failures_in_a_row() -> None:
 
 
 def test_a_late_success_breaks_the_row() -> None:
-    """What counts is when runs ended, not when that was reported."""
+    """Ends count by when runs ended, not by when that was reported."""
     history = History(FAILING_REPEATEDLY)
     for number in (1, 3, 5):
         history.end(number, OK if number == 1 else BAD)
@@ -199,7 +199,7 @@ def test_recipes_do_not_count_together() -> None:
     assert isinstance(history.end(11, OK, recipe="b"), Ok)
 
 
-def test_what_fails_inside_does_not_count() -> None:
+def test_inner_failures_do_not_count() -> None:
     """Three job groups of one flow run that fail are one failure: the flow run's."""
     history, outer = History(FAILING_REPEATEDLY), key(9, RunKind.FLOW_RUN)
     for number in range(5):
@@ -232,7 +232,7 @@ def test_a_share_is_over_at_half_of_it() -> None:
 
 
 def test_only_the_newest_twenty_ends_count() -> None:
-    """What was good for a year does not hide that all has failed lately."""
+    """A good year does not hide that all runs have failed lately."""
     history = by_share(0.5)
     history.ends([OK] * 200 + [BAD] * 10)
     assert history.is_firing
@@ -288,14 +288,14 @@ def test_the_order_of_reports_does_not_matter_in_the_end(
 def test_a_firing_rule_fills_the_fields_that_its_texts_may_use(
     definition: AnyRuleDefinition, status: Status
 ) -> None:
-    """What annotations may name is what the rule reports."""
+    """Each field that annotations may name is reported by the rule."""
     history = History(definition)
     results = [history.end(number, status) for number in range(3)]
     assert isinstance(results[-1], Firing)
     assert tuple(results[-1].facts) == definition.template_fields
 
 
-def test_what_is_not_about_a_run_is_passed_over() -> None:
+def test_the_start_of_another_run_is_passed_over() -> None:
     """The start of another run leaves everything as it is."""
     history = History(RUN_FAILED)
     history.end(1, BAD)

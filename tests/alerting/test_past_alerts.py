@@ -113,7 +113,7 @@ async def test_pages_show_each_alert_once(ends: list[int], dropped: set[int], li
     assert {int(row.alert.fingerprint) for row in past.all()} == left
 
 
-async def test_what_has_ended_is_found_at_once_and_after_a_restart(
+async def test_ended_alerts_are_found_at_once_and_after_a_restart(
     scenario: EngineScenario,
 ) -> None:
     """It is read from what is stored; the log is not scanned, and a restart loses nothing."""

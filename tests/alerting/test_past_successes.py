@@ -93,7 +93,7 @@ async def test_events_and_the_past_make_one_limit(tmp_path: Path) -> None:
 
 
 async def test_a_restart_reads_the_past_again_and_adds_nothing(tmp_path: Path) -> None:
-    """What is read replaces what was read before."""
+    """The past that is read replaces the past that was read before."""
     for _ in range(3):
         async with engine_fixture(tmp_path, RuleKind.RUN_OVERDUE) as fixture:
             await store(fixture, past(*range(11)))
@@ -210,7 +210,7 @@ def test_each_run_is_learned_once_in_any_order(
     assert with_past(learned, runs) is learned
 
 
-def test_what_ran_inside_another_run_shows_how_long_it_takes() -> None:
+def test_inner_runs_show_how_long_they_take() -> None:
     """As of events."""
     inside = [replace(run, parents=Parents(flow_run="1")) for run in past(*range(12))]
     learned = with_past(None, inside)

@@ -84,7 +84,7 @@ def test_a_run_without_values_decides_nothing() -> None:
     assert rule.evaluate(empty, 0) == "none"
 
 
-def test_what_stays_low_becomes_usual() -> None:
+def test_a_quality_that_stays_low_becomes_usual() -> None:
     """After twenty profiles at another level that level is what is usual."""
     rule = quality_rule()
     usual(rule)

@@ -93,7 +93,7 @@ async def test_the_end_says_which_flow_has_the_name_now(tmp_path: Path) -> None:
 
 
 async def test_why_it_is_over_takes_no_place_of_its_own_reason(tmp_path: Path) -> None:
-    """What a rule has to say of its subject stays, and why the alert is over follows it."""
+    """The text that a rule has for its subject stays, and the reason for the end follows it."""
     rule = default_rule(RuleKind.WORKSPACE_UNREACHABLE)
     rule = msgspec.structs.replace(rule, for_seconds=0.0)
     async with engine_scenario(tmp_path, AlertingSettings(rules=(rule,))) as scenario:
@@ -197,7 +197,7 @@ async def test_nothing_is_remembered_of_a_schedule_that_was_deleted(tmp_path: Pa
         assert await schedules_remembered(scenario) == {"3"}
 
 
-async def test_what_no_list_can_show_is_not_taken_as_removed(tmp_path: Path) -> None:
+async def test_pipelines_that_no_list_can_show_are_not_taken_as_removed(tmp_path: Path) -> None:
     """Flows that only runs have named, and lists that were not read: alerts stay."""
     async with engine_scenario(tmp_path) as scenario:
         await scenario.end_runs([1])

@@ -76,7 +76,7 @@ def test_times_of_the_repeated_hour_each_have_two_passes() -> None:
 
 
 def test_a_time_that_another_schedule_names_for_sure_is_awaited_then() -> None:
-    """What follows real hours fires at the first pass; the other schedule names the same time."""
+    """A schedule of real hours fires at the first pass; the other one names the same time."""
     both = history(DAILY, CronTrigger(expression="0 30 0 * * ?"))
     both.evaluate(minutes(40))
     assert both.notices == ["25 00:30"]

@@ -60,7 +60,7 @@ def test_a_rule_that_is_removed_or_another_kind_by_now_remembers_nothing() -> No
     assert names_in(pending, RULE) == {"stays", "changes"}
 
 
-async def test_what_is_left_of_alerts_goes_after_thirty_days() -> None:
+async def test_the_rest_of_alerts_goes_after_thirty_days() -> None:
     """Until then their starts may stand in the log, and no other alert may have the same one."""
     pending = PendingStep(Tables(), wall_now=NOW)
     for days in (29, 31):
@@ -83,7 +83,7 @@ async def test_of_too_much_the_oldest_goes() -> None:
     assert set(pending.changed[PAST]) == {"100000", "100001", "100002"}
 
 
-async def test_what_is_kept_is_compared_with_nothing_but_the_limit() -> None:
+async def test_kept_rows_are_compared_with_nothing_but_the_limit() -> None:
     """Very many rows that all stay delay no other work: each is evaluated once."""
 
     class Counted(datetime):

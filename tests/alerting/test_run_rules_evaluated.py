@@ -25,7 +25,7 @@ def working(number: int, *, read: float, beat: float, parents: Parents | None = 
 
 
 async def test_a_late_error_is_shown_and_not_published_again(tmp_path: Path) -> None:
-    """What the job records say after the alert fired is shown on the page, in one alert."""
+    """The error that job records show after the alert fired is on the page, in one alert."""
     failed = state(1, Status.FAILED, finished_at=at(10))
     async with engine_fixture(tmp_path, FAILED) as fixture:
         await fixture.emit(failed)
@@ -104,7 +104,7 @@ async def test_a_rule_that_names_a_kind_is_about_those_runs(tmp_path: Path) -> N
         ]
 
 
-async def test_a_parent_that_is_known_late_leaves_no_alert_behind(tmp_path: Path) -> None:
+async def test_a_parent_that_is_known_late_leaves_no_alert_open(tmp_path: Path) -> None:
     """A silent job group turns out to be a part of a flow run: its own alert ends."""
     alone = working(1, read=1_000, beat=50)
     inside = working(1, read=1_100, beat=50, parents=Parents(flow_run="9"))
@@ -118,7 +118,7 @@ async def test_a_parent_that_is_known_late_leaves_no_alert_behind(tmp_path: Path
         assert await fixture.evaluate(1_210, outer) == []
 
 
-async def test_what_is_late_at_the_first_evaluation_is_preexisting(tmp_path: Path) -> None:
+async def test_lateness_at_the_first_evaluation_is_preexisting(tmp_path: Path) -> None:
     """A daemon that starts with a stuck queue fires once, as preexisting."""
     async with engine_fixture(tmp_path, QUEUE) as fixture:
         (alert,) = await fixture.evaluate(9_000, state(1, Status.PENDING, created_at=at(0)))
@@ -139,7 +139,7 @@ async def test_a_jump_of_our_clock_makes_nothing_late(tmp_path: Path) -> None:
         assert await fixture.told() == []
 
 
-async def test_what_does_not_move_is_evaluated_when_it_is_due(tmp_path: Path) -> None:
+async def test_an_unchanged_run_is_evaluated_when_it_is_due(tmp_path: Path) -> None:
     """Cycles pass over a run that is as it was, and come to it when it would be late."""
     waiting = state(1, Status.PENDING, created_at=at(0))
     fp = fingerprint("queue_slow", subject().identity())

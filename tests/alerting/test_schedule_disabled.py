@@ -39,7 +39,7 @@ def test_a_disabled_schedule_fires_until_it_is_enabled() -> None:
     assert rule.evaluate(read(ON, 1_500, written=1_100), 1_505) == "none"
 
 
-def test_what_was_disabled_at_the_first_evaluation_is_intent() -> None:
+def test_a_schedule_disabled_at_the_first_evaluation_is_intent() -> None:
     """It fires neither then nor ever, until it was enabled once."""
     rule = EvaluatedRule(RuleKind.SCHEDULE_DISABLED, thing="1")
     assert rule.evaluate(read(OFF, 0), 5) == "none"
@@ -85,7 +85,7 @@ def test_a_schedule_with_a_remaining_part_is_evaluated() -> None:
     assert rule.evaluate(read(off, 300), 305) == "firing"
 
 
-def test_what_has_fired_for_the_last_time_is_disabled_without_an_alert() -> None:
+def test_a_schedule_after_its_last_start_is_disabled_without_an_alert() -> None:
     """A one-time schedule is done; the same one disabled before its time fires."""
     done = schedule(OneTimeTrigger(at=at(400)))
     off = msgspec.structs.replace(done, is_enabled=False)

@@ -17,7 +17,7 @@ QUARTER_TO = HourlyTrigger(minute_of_hour=45)
 
 
 def test_an_edit_counts_from_when_it_was_made() -> None:
-    """What the old definition named before counts, and what the new one named since."""
+    """Starts that the old definition named before count, and those of the new one since."""
     history = History(schedule(HALF_PAST))
     history.evaluate(at("10:35"))
     history.schedules = (schedule(QUARTER_TO, updated_at=at("10:37")),)
@@ -70,7 +70,7 @@ def test_a_schedule_without_dates_counts_from_the_reading() -> None:
 
 
 def test_switching_off_and_on_again() -> None:
-    """What would have been while it was off is not missed; what comes after is."""
+    """Starts while it was off are not missed; starts after that are."""
     history = History(schedule(HALF_PAST))
     history.evaluate(at("10:25"))
     history.schedules = (schedule(HALF_PAST, is_enabled=False, updated_at=at("10:26")),)

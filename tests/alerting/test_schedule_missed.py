@@ -97,8 +97,8 @@ def test_nothing_is_missed_before_runs_and_schedules_are_known() -> None:
     assert history.notices == ["21 10:30"]
 
 
-def test_what_was_to_start_before_the_first_evaluation_is_not_missed() -> None:
-    """What was started before is unknown, and was not followed."""
+def test_a_start_before_the_first_evaluation_is_not_missed() -> None:
+    """A start before the first evaluation is unknown, and its pipeline was not followed."""
     history = History(schedule(HALF_PAST), begin=at("10:30:30"))
     history.evaluate(at("11:20"))
     assert history.notices == []
@@ -145,7 +145,7 @@ def test_the_parts_of_one_start_are_one_start() -> None:
     assert history.missed_ever == loose.missed_ever == 1
 
 
-def test_what_a_long_flow_run_begins_later_is_no_start() -> None:
+def test_a_later_job_group_of_a_long_flow_run_is_no_start() -> None:
     """Its last job group comes an hour after the first, just when the next run should."""
     history = History(schedule(HALF_PAST))
     for clock in ("10:30:02", "11:30:02"):
@@ -226,7 +226,7 @@ def test_one_time_that_did_not_come_ends_with_any_start() -> None:
     assert history.notices == ["21 10:20", "-21 12:05"]
 
 
-def test_what_was_switched_off_is_not_awaited_any_more() -> None:
+def test_a_schedule_that_was_switched_off_is_not_awaited_any_more() -> None:
     """Switched off, or deleted: the alert is over as of then."""
     history = History(schedule(HALF_PAST))
     history.evaluate(at("10:45"))
@@ -299,7 +299,7 @@ def test_days_without_news_write_nothing() -> None:
 
 
 @pytest.mark.parametrize("hours", [1, 4])
-def test_what_is_kept_is_bounded(hours: int) -> None:
+def test_kept_starts_are_bounded(hours: int) -> None:
     """A start each ten seconds while none is evaluated: too many fire nothing."""
     history = History(schedule(CronTrigger(expression="0/10 * * * * ?")))
     begin = at("10:00:10")

@@ -36,8 +36,8 @@ async def start(fixture: EngineScenario, number: int) -> None:
     await fixture.bus.commit(Change(runs=(run,), events=(queued(run),)), timeout_seconds=5)
 
 
-async def test_what_was_lost_with_the_log_is_not_missed(tmp_path: Path) -> None:
-    """Whether anything started then is unknown; what comes after is evaluated again."""
+async def test_a_start_lost_with_the_log_is_not_missed(tmp_path: Path) -> None:
+    """A start that was lost with the log is unknown; later ones are evaluated again."""
     async with engine_scenario(tmp_path, RULES) as fixture:
         await poll(fixture)
         await fixture.clock.advance(HOUR / 2)

@@ -123,7 +123,7 @@ LABELS = labels_to_match(
     ],
 )
 def test_a_word_that_no_alert_has_is_refused(written: str, told: str) -> None:
-    """What would hold back nothing, or all of it, names the nearest word that there is."""
+    """A matcher that would hold back nothing, or everything, names the nearest known word."""
     (problem,) = faults_of(matchers=[written], labels=LABELS)
     assert problem.startswith(f"matchers: {written!r}: {told}")
 
@@ -225,7 +225,7 @@ def test_an_instant_names_its_zone(text: str, told: str) -> None:
 
 
 def test_an_instant_is_read_in_any_zone() -> None:
-    """What is written with an offset is the same instant in UTC."""
+    """An instant with an offset is the same instant in UTC."""
     assert parse_instant("2026-11-21T11:00:00+01:00") == NOW
 
 

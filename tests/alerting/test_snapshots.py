@@ -74,7 +74,7 @@ async def test_of_two_rules_that_await_one_flow_the_nearer_start_is_shown() -> N
 
 
 async def test_a_removed_rule_awaits_nothing() -> None:
-    """What it awaited goes with it, or a time that is over would be shown forever."""
+    """The awaited start goes with its rule, or a time that is over would be shown forever."""
     shown = Shown("schedule_missed")
     await shown.remember("schedule_missed", 1)
     shown.keep_rules(())
@@ -84,7 +84,7 @@ async def test_a_removed_rule_awaits_nothing() -> None:
     assert shown.now().missed == {}
 
 
-async def test_what_is_shown_while_all_is_read_again_does_not_stay() -> None:
+async def test_a_snapshot_of_a_reading_under_way_does_not_stay() -> None:
     """A reader takes it in between: half of it is shown then, and all of it afterwards."""
     shown = Shown("schedule_missed")
     await shown.remember("schedule_missed", 1)

@@ -61,7 +61,7 @@ def test_an_active_run_is_not_late_before_it_was_created(
     heartbeat_at: datetime | None,
     as_of: datetime,
 ) -> None:
-    """Heartbeats and starts are stamps of other machines, whose clocks may be behind."""
+    """Heartbeats and starts are stamps of other machines, whose clocks may be late."""
     jobs = JobDetails(percent_complete=4.0, heartbeat_at=heartbeat_at, read_at=as_of)
     run = state(
         1, run_status, kind=run_kind, created_at=created_at, started_at=started_at, jobs=jobs
@@ -154,7 +154,7 @@ def test_a_pipeline_without_success_is_not_stale_before_it_is_known(ages: list[i
     [RuleKind.WORKSPACE_UNREACHABLE, RuleKind.CALLBACKS_MISSED, RuleKind.BUDGET_EXHAUSTED],
 )
 def test_a_workspace_is_in_no_trouble_before_it_is_followed(kind: RuleKind) -> None:
-    """What was so when it was first looked at starts then."""
+    """Trouble that was there at the first observation starts then."""
     rule = EvaluatedRule(kind)
     rule.first_evaluated_at = None
     late = poll("budget", -9_000, name="names")

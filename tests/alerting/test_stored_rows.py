@@ -50,7 +50,7 @@ def test_a_row_that_cannot_be_is_learned_again(value: bytes) -> None:
         max_size=60,
     )
 )
-def test_what_is_decoded_can_be_used(pairs: list[tuple[float, int]]) -> None:
+def test_decoded_baselines_can_be_used(pairs: list[tuple[float, int]]) -> None:
     """Odd means and huge counts give some limit or none, never an error."""
     learned = learned_of(row([list(pair) for pair in pairs]))
     assert learned is not None

@@ -46,7 +46,7 @@ class History:
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_what_may_hide_a_failure_fires_and_says_why(reason: str) -> None:
+def test_a_success_that_may_hide_a_failure_fires_and_says_why(reason: str) -> None:
     """It names the run and the reason, from the run's own end on."""
     result = History().see(run_event(doubtful(1, reason)))
     assert isinstance(result, Firing)

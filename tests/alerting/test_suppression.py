@@ -84,7 +84,9 @@ async def test_the_end_of_a_fired_alert_is_published_in_silence(
     assert await history.words() == ["fired", "silenced", "resolved"]
 
 
-async def test_what_ends_under_a_silence_is_never_published(history: EngineScenario) -> None:
+async def test_an_alert_that_ends_under_a_silence_is_never_published(
+    history: EngineScenario,
+) -> None:
     """Its start was not published, so no end is owed."""
     await history.engine.add_silence(silence(history))
     await history.end_run(1)
@@ -144,7 +146,7 @@ async def test_a_silence_taken_out_of_the_configuration_suppresses_nothing(tmp_p
 
 
 async def test_a_restart_forgets_no_silence(tmp_path: Path) -> None:
-    """What is silent before a restart is silent after it, and fires once when the silence ends."""
+    """An alert silenced before a restart is silenced after it, and fires once at its end."""
     async with engine_scenario(tmp_path, rules()) as history:
         await history.engine.add_silence(silence(history))
         await history.end_run(1)
@@ -171,7 +173,7 @@ async def test_a_clock_that_jumps_for_a_while_takes_no_silence(history: EngineSc
     assert await history.words() == ["silenced"]
 
 
-async def test_what_fails_in_a_muted_night_fires_in_the_morning(tmp_path: Path) -> None:
+async def test_failures_of_a_muted_night_fire_in_the_morning(tmp_path: Path) -> None:
     """Nothing at night, and one word at six by the clock on that wall."""
     start = datetime(2026, 11, 21, 21, 30, tzinfo=UTC)
     async with engine_scenario(tmp_path, rules(mute=[NIGHT]), start=start) as history:
@@ -211,7 +213,7 @@ async def test_an_outage_adds_one_alert_to_a_storm(history: EngineScenario) -> N
     assert await history.words("budget_exhausted") == []
 
 
-async def test_what_an_outage_inhibits_does_not_fire_with_it(history: EngineScenario) -> None:
+async def test_alerts_that_an_outage_inhibits_do_not_fire_with_it(history: EngineScenario) -> None:
     """In the very cycle in which the outage fires, it already inhibits the others."""
     history.answers(well=False)
     await history.round()

@@ -148,7 +148,7 @@ def _event(run: RunState, event_type: EventType) -> RunEvent:
 
 @pytest.mark.parametrize(("zone", "change"), ZONES, ids=[f"{n} {at:%Y-%m-%d}" for n, at in ZONES])
 async def test_two_weeks_of_schedules(tmp_path: Path, zone: str, change: datetime) -> None:
-    """What was skipped or late fires, each once and until it is over; nothing else does.
+    """Each skipped or late start fires once and until it is over; nothing else does.
 
     The daemon is away for an hour over the change of the clocks. In the night before the workspace
     does not answer for an hour; in the two after it, one of its two lists does not.

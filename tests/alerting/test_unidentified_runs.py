@@ -182,7 +182,7 @@ async def test_it_ends_with_its_pipeline(tmp_path: Path) -> None:
 
 
 async def test_it_ends_over_a_restart(tmp_path: Path) -> None:
-    """What fired in one life of the daemon resolves in the next, once."""
+    """An alert that fired in one life of the daemon resolves in the next, once."""
     async with seen(tmp_path) as scenario:
         await scenario.see(1, "Failed")
         await scenario.see(1, "Failed", pipeline=SALES)

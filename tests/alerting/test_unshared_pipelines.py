@@ -84,7 +84,7 @@ def firing(history: EngineScenario, rule: str) -> list[str]:
     return sorted(alert.pipeline.id if alert.pipeline else "" for alert in alerts(history, rule))
 
 
-async def test_what_is_shared_goes_on_being_evaluated(history: EngineScenario) -> None:
+async def test_shared_flows_go_on_being_evaluated(history: EngineScenario) -> None:
     """Five hidden flows inhibit no alert about a sixth, and are an alert of their own."""
     wait_in_queue(history, *range(1, 7))
     await pass_time(history, 60)
@@ -173,7 +173,7 @@ class TestUnshared:
         rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
         assert rule.evaluate(status(unshared=unshared(*range(1, 40))), 60) == "ok"
 
-    def test_what_is_only_remembered_neither_fires_nor_resolves(self) -> None:
+    def test_a_remembered_state_neither_fires_nor_resolves(self) -> None:
         """After a restart no poll has asked yet whether they are shared again."""
         rule = EvaluatedRule(RuleKind.PIPELINES_UNSHARED)
         remembered = status(unshared=unshared(1), is_remembered=True)

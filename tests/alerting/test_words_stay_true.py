@@ -169,7 +169,7 @@ async def test_a_reminder_says_what_is_true_when_it_is_sent(tmp_path: Path, case
 
 
 @pytest.mark.parametrize("case", CASES[1:], ids=lambda case: str(case.rule))
-async def test_what_is_over_keeps_the_age_that_it_had(tmp_path: Path, case: Case) -> None:
+async def test_an_ended_alert_keeps_the_age_that_it_had(tmp_path: Path, case: Case) -> None:
     """Resolved texts are in the past tense, and their number grows no more."""
     rule = msgspec.structs.replace(
         default_rule(case.rule), threshold=case.threshold, for_seconds=0, repeat_seconds=0

@@ -68,9 +68,7 @@ class TestUnreachable:
         assert rule.memory_bytes == b""
 
     @pytest.mark.parametrize("remembered", [Reachability.REACHABLE, Reachability.UNREACHABLE])
-    def test_what_is_only_remembered_neither_fires_nor_resolves(
-        self, remembered: Reachability
-    ) -> None:
+    def test_a_remembered_state_neither_fires_nor_resolves(self, remembered: Reachability) -> None:
         """A restart repeats what was shown before, and no poll has asked the workspace since."""
         rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
         assert rule.evaluate(status(remembered, is_remembered=True), 0) == "unknown"
@@ -98,7 +96,7 @@ class TestUnreachable:
         assert rule.evaluate(status(Reachability.UNKNOWN), 0) == "unknown"
         assert rule.evaluate(status(Reachability.UNREACHABLE), None) == "unknown"
 
-    def test_what_never_answered_was_there(self) -> None:
+    def test_a_workspace_that_never_answered_is_preexisting(self) -> None:
         """A workspace that is down when it is first followed fires as preexisting."""
         rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
         rule.first_evaluated_at = None
@@ -136,7 +134,7 @@ class TestUnreachable:
             ("plan_runs", "unreachable", "firing"),
         ],
     )
-    def test_what_hides_runs_counts(self, name: str, outcome: str, word: str) -> None:
+    def test_a_list_that_hides_runs_counts(self, name: str, outcome: str, word: str) -> None:
         """A list of runs that fails fires like an outage; what hides no run does not."""
         rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
         failing = poll(outcome, 60, name=name, good=0)
@@ -162,7 +160,7 @@ class TestUnreachable:
         assert rule.evaluate(msgspec.structs.replace(facts, late=frozenset({late})), 62) == word
 
     @pytest.mark.parametrize(("unwatched", "word"), [(("job_group",), "firing"), ((), "ok")])
-    def test_what_was_offered_and_is_refused_fires(
+    def test_a_capability_that_is_refused_now_fires(
         self, unwatched: tuple[str, ...], word: str
     ) -> None:
         """It fires where runs or schedules go unwatched by it; a figure less is no outage."""
@@ -255,7 +253,7 @@ class TestToken:
         assert rule.evaluate(facts, 9 * DAY) == word
 
     @pytest.mark.parametrize("until", [None, at(DAY)])
-    def test_what_was_read_too_long_ago_decides_nothing(self, until: object) -> None:
+    def test_a_reading_that_is_too_old_decides_nothing(self, until: object) -> None:
         """A token that was not read stays as it was: the refused one is ours."""
         rule = EvaluatedRule(RuleKind.TOKEN_EXPIRING, thing="7")
         facts = TokenFacts(expires_at=at(DAY), until=until)  # type: ignore[arg-type]

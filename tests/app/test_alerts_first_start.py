@@ -42,7 +42,7 @@ def fired(subscriber: Subscriber) -> list[dict[str, Any]]:
     return [alert for (rule, _, _), alert in received if rule == "run_failed"]
 
 
-async def test_what_had_failed_before_the_first_start_is_reported_once(tmp_path: Path) -> None:
+async def test_failures_before_the_first_start_are_reported_once(tmp_path: Path) -> None:
     """Eight of eight pipelines are broken: one alert each, marked, over at the next success."""
     workspace = fixture.sandbox(cancel_ratio=0.0)
     recipes = one_recipe_of_each_flow(workspace)[:PIPELINES]

@@ -76,7 +76,7 @@ async def a_steered_daemon(folder: Path) -> AsyncIterator[Steered]:
 
 
 async def test_runs_and_events_are_printed_and_followed(tmp_path: Path) -> None:
-    """What was reported is printed, for people and for programs, and goes on as it happens."""
+    """Reported runs and events are printed, for people and for programs, as they happen."""
     async with a_steered_daemon(tmp_path) as steered:
         first = steered.start_job_group(Outcome.FAILED)
         await eventually(lambda: steered.is_known(first, "failed"), why="not published")

@@ -45,7 +45,7 @@ async def test_the_demo_refreshes_its_access_token() -> None:
 
 
 def test_the_demo_has_the_default_request_budget(tmp_path: Path) -> None:
-    """What the demo shows is what a user gets: nothing is raised so that its runs fit."""
+    """The demo works within the budget that a user gets: nothing is raised so that its runs fit."""
     sandbox = Sandbox(sandbox_settings(Edition.RL, speed=60, seed=1), SystemClock())
     settings = configuration(tmp_path, sandbox, "", broker_port=1, port=0, secret="s")
 
@@ -61,7 +61,7 @@ async def test_the_demo_reports_why_nothing_is_followed_in_edition_pc() -> None:
     assert "nothing can be followed here: runs cannot be followed here" in done.out
 
 
-async def test_an_interrupted_demo_leaves_nothing_behind(
+async def test_an_interrupted_demo_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C exits 130, and the folder of its store is gone."""

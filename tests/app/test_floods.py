@@ -118,7 +118,7 @@ async def test_a_thousand_idle_connections_at_a_limit_of_1024_handles(tmp_path: 
 
 
 async def test_the_daemon_raises_its_soft_limit_of_handles(tmp_path: Path) -> None:
-    """What the system allows is used; the usual soft limit of 1,024 is for old programs."""
+    """The daemon uses what the system allows; the usual soft limit of 1,024 is for old programs."""
     watched = Watched(name="acme", url="http://127.0.0.1:9", token="a token")
     async with daemon_process(Settings(tmp_path, watched), ulimit="-S -n 300") as daemon:
         soft, hard = resource.prlimit(daemon.process_id, resource.RLIMIT_NOFILE)

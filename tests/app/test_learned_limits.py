@@ -70,7 +70,7 @@ def run_often(workspace: Sandbox, recipes: list[Recipe]) -> None:
             workspace.engine.start_job_group(recipe, by=recipe.creator_id)
 
 
-async def test_what_was_learned_is_shown_and_survives_a_restart(tmp_path: Path) -> None:
+async def test_learned_limits_are_shown_and_survive_a_restart(tmp_path: Path) -> None:
     """Ten successes make both limits, schedules make expected starts, and a restart takes none."""
     clock = FastClock()
     began = clock.now().timestamp()

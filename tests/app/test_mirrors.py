@@ -243,7 +243,7 @@ async def test_a_silence_that_is_asked_for_again_stays_ended(pair: Pair) -> None
     assert kept.ends_at <= CLOCK.now()
 
 
-async def test_what_the_holder_answers_comes_back(pair: Pair) -> None:
+async def test_answers_of_the_holder_come_back(pair: Pair) -> None:
     """Sentences, rows and refusals are the same as if the shard were held here."""
     sales = await pair.sales()
     async with asyncio.timeout(LONG_SECONDS):
@@ -297,7 +297,7 @@ async def test_a_shard_that_was_lost_stays_shown_as_it_was(pair: Pair) -> None:
     assert again.mirrored().holder == "north"
 
 
-async def test_what_was_never_viewed_is_shown_after_its_loss(pair: Pair) -> None:
+async def test_a_shard_that_was_never_viewed_is_shown_after_its_loss(pair: Pair) -> None:
     """In an outage of the database it is all that there is to show."""
     await pair.holder.store()
     pair.hosted = {"sales": pair.holder.shown()}
@@ -310,7 +310,7 @@ async def test_what_was_never_viewed_is_shown_after_its_loss(pair: Pair) -> None
         await watching
 
 
-async def test_what_is_asked_of_a_shard_that_was_lost_goes_to_its_holder(pair: Pair) -> None:
+async def test_requests_for_a_lost_shard_go_to_its_holder(pair: Pair) -> None:
     """Here its store is closed; the next daemon that holds it must learn of the silence."""
 
     async def closed(_: Silence) -> None:

@@ -189,7 +189,7 @@ async def test_a_new_token_in_the_file_wins(scenario: OauthScenario) -> None:
 
 
 async def test_every_token_is_registered_before_it_is_used(scenario: OauthScenario) -> None:
-    """What the log masks grows with each refresh, each start and each new file, and stays few."""
+    """The list of masked texts grows with each refresh, start and new file, and stays short."""
     daemon, redactor = scenario.refresher(), Redactor()
     daemon.memory = TokenMemory(redactor.register)
     await daemon.start()

@@ -20,7 +20,7 @@ _AT_ONCE_SECONDS = 30.0
 
 
 @pytest.mark.parametrize("fault", ["status_503", "dropped"])
-async def test_what_runs_is_unknown_from_the_first_failed_read_on(
+async def test_active_runs_are_unknown_from_the_first_failed_read_on(
     tmp_path: Path, fault: str
 ) -> None:
     """Page, API, retained state and gauges say so at once, and know it again at the next answer."""

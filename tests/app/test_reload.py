@@ -83,7 +83,7 @@ async def test_every_consumer_has_its_position_before_anything_can_happen(tmp_pa
 
 
 async def test_a_reload_adds_and_removes_positions_in_the_log(tmp_path: Path) -> None:
-    """A workspace that comes has its consumer at once, one that goes leaves none behind."""
+    """A workspace that comes has its consumer at once, and one that goes loses its own."""
     settings = fixture.configuration(
         tmp_path, fixture.unreachable("here"), fixture.unreachable("gone")
     )

@@ -182,7 +182,7 @@ async def test_requests_under_way_are_answered_before_other_settings_apply(tmp_p
     assert ids_of(receiver) == ids
 
 
-async def test_what_has_no_answer_goes_to_the_new_address(tmp_path: Path) -> None:
+async def test_events_without_an_answer_go_to_the_new_address(tmp_path: Path) -> None:
     """A receiver that hangs holds the reload no longer than its timeout, and loses nothing."""
     async with PostReceiver() as hanging, PostReceiver() as working:
         hanging.status_for = lambda _: DEAF

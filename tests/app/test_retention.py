@@ -119,7 +119,7 @@ async def test_a_clock_that_is_set_and_set_right_deletes_nothing(kept: Kept, ste
 async def test_a_clock_that_is_right_again_when_ages_are_judged_deletes_nothing(
     kept: Kept, step: float
 ) -> None:
-    """What was stored in between has times that are far off, and stays for a day at least."""
+    """Rows stored in between have times that are far off, and stay for a day at least."""
     assert await kept.apply() == (0, 0, 0)
     kept.set_by(step)
     await kept.fill(1)
@@ -147,7 +147,7 @@ async def test_a_daemon_that_starts_with_a_wrong_clock_deletes_nothing(kept: Kep
 
 
 async def test_a_step_ahead_makes_old_what_it_has_outlasted(tmp_path: Path) -> None:
-    """Until then ages go by the time without it; people are told of it for an hour."""
+    """Until then ages go by the time without it; notifications name it for an hour."""
     kept = await _on_file(tmp_path)
     kept.start(
         Retention(events_seconds=5 * _DAY, runs_seconds=5 * _DAY, callbacks_seconds=5 * _DAY)

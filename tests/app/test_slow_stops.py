@@ -133,7 +133,7 @@ async def test_daemons_that_are_given_shards_end_in_time(
 async def test_a_daemon_whose_database_is_silent_ends_in_time(
     postgres: PostgresServer, empty_database: str, tmp_path: Path
 ) -> None:
-    """What waits for an answer waits for as long as a lease, and not one wait after the other."""
+    """Waits for an answer last no longer than a lease together, not one after the other."""
     async with Relay(postgres.port) as relay:
         life = Life(settings_of(tmp_path, url_through(relay, empty_database)))
         await life.until_started()

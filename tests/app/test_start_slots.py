@@ -41,7 +41,7 @@ class StartingShards:
 
 
 async def test_few_shards_start_at_a_time() -> None:
-    """What they read waits in a line, which would grow past every time-out; the next ones wait."""
+    """The shards that start read in a line, which would grow past every time-out; others wait."""
     shards = StartingShards(late_checks=0)
     await asyncio.wait(shards.tasks, timeout=0.05)
     started_first = shards.started
@@ -60,7 +60,7 @@ async def test_a_place_that_was_not_used_is_free_at_once() -> None:
         slot.leave(is_unused=True)
 
 
-async def test_no_shard_starts_while_the_loop_is_behind() -> None:
+async def test_no_shard_starts_while_the_loop_lags() -> None:
     """The first few start; the others do as soon as the loop keeps up, however many they are."""
     shards = StartingShards(late_checks=_FEW_CHECKS)
     shards.may_go_on.set()
@@ -70,7 +70,7 @@ async def test_no_shard_starts_while_the_loop_is_behind() -> None:
     assert shards.started == _SHARDS
 
 
-async def test_a_loop_that_stays_behind_delays_no_start_without_limit() -> None:
+async def test_a_loop_that_stays_late_delays_no_start_without_limit() -> None:
     """Where others take the processor, a few start after some seconds, and again."""
     shards = StartingShards()
     shards.may_go_on.set()

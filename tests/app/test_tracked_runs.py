@@ -210,7 +210,7 @@ async def test_a_stored_request_that_names_no_run_is_dropped(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("run_id", ["../flows/1", "1/2", "a b", "", "x" * 65, "abc", "007", "-1"])
-async def test_what_is_no_id_of_a_run_is_refused(tmp_path: Path, run_id: str) -> None:
+async def test_a_text_that_is_no_id_of_a_run_is_refused(tmp_path: Path, run_id: str) -> None:
     """The API answers 400 and keeps nothing; the command refuses without calling the daemon."""
     settings, stores = fixture.configuration(tmp_path, fixture.unreachable("acme")), Stores()
     async with (

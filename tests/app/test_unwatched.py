@@ -43,7 +43,7 @@ async def until_said(face: Face, words: str) -> None:
         (Edition.LE, False, "edition LE lists no runs", [*RUNS, "schedules"]),
     ],
 )
-async def test_what_never_was_watched_is_said_with_its_reason(
+async def test_a_workspace_that_never_was_watched_has_its_reason(
     tmp_path: Path, edition: Edition, words: str, unwatched: list[str], *, is_refused: bool
 ) -> None:
     """A token refused since the start, PC and LE: on the pages, in JSON and on the overview."""

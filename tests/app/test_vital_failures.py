@@ -52,7 +52,7 @@ async def test_a_store_that_breaks_ends_the_daemon_with_its_error(tmp_path: Path
 
 
 async def test_a_stop_over_a_broken_store_still_closes_everything(tmp_path: Path) -> None:
-    """What is left to deliver cannot be read; the page is closed all the same, and nothing runs."""
+    """Undelivered events cannot be read; the page is closed all the same, and nothing runs."""
     settings = fixture.configuration(
         tmp_path, fixture.unreachable("acme"), broker_url="mqtt://127.0.0.1:9"
     )

@@ -101,7 +101,7 @@ def test_rounds_yield_ratios_with_targets() -> None:
 
 
 def test_nothing_is_judged_with_a_core_busy() -> None:
-    """What is measured beside other work is shown without targets."""
+    """A figure that was measured beside other work is shown without targets."""
     measured = Round(report=replace(NO_REPORT, arrival_p99=1), processor_ms=1, commits=9)
     sides = {OURS: [measured], BRIDGE: [measured], NODE_RED: [measured]}
     figures = figures_of({Pace(per_second=200.0, seconds=1.0, is_core_busy=True): sides})

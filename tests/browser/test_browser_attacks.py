@@ -174,7 +174,7 @@ async def test_a_page_that_opens_connections_takes_the_places_of_one_source(
 
 
 async def test_our_own_page_may_write(site: Site, browser: Browser) -> None:
-    """What is refused to others is accepted from the server's own page, in the same browser."""
+    """A request that is refused to others is accepted from the server's own page."""
     async with opened(browser, f"{site.url}/") as shown:
         written = await shown.told(
             fetch("/api/v1/track", mode="cors", content_type="application/json", body=_TRACK),

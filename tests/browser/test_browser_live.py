@@ -74,7 +74,7 @@ async def test_a_change_appears_without_a_reload(living: LivingWorkspace, browse
         assert shown.console == []
 
 
-async def test_what_people_do_on_a_page_stays(living: LivingWorkspace, browser: Browser) -> None:
+async def test_work_of_people_on_a_page_stays(living: LivingWorkspace, browser: Browser) -> None:
     """A change leaves the focus, what was typed, what is selected, and what is in view."""
     async with screen(browser, viewport=_LOW) as shown:
         await _opened(living, shown)

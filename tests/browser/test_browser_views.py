@@ -114,7 +114,7 @@ async def test_a_page_is_used_without_a_mouse(opened: Screen) -> None:
 
 
 async def test_a_key_skips_the_menu(living: LivingWorkspace, browser: Browser) -> None:
-    """The first stop leads into the content: the next one is behind the menu."""
+    """The first stop leads into the content: the next one comes after the menu."""
     async with screen(browser) as shown:
         await shown.page.goto(living.url(next(iter(VIEWS))))
         await shown.page.keyboard.press("Tab")
@@ -170,7 +170,7 @@ async def test_no_box_fails_for_any_kind(living: LivingWorkspace) -> None:
 
 
 @pytest.mark.parametrize("path", VIEWS)
-async def test_what_is_not_known_has_a_way_back(living: LivingWorkspace, path: str) -> None:
+async def test_an_unknown_address_has_a_way_back(living: LivingWorkspace, path: str) -> None:
     """An unknown filter, and an unknown id, are a sentence on a page with a link."""
     nothing = dict.fromkeys(living.ids, "nothing") | {"kind": "job_group"}
     urls = {living.url(VIEWS[path]) + ("&" if "?" in VIEWS[path] else "?") + "nonsense=1": 400}

@@ -139,7 +139,7 @@ async def test_a_run_that_changes_its_pipeline_moves(bus: EventBus) -> None:
 
 
 async def test_historical_and_active_runs_are_among_them(bus: EventBus) -> None:
-    """What ended before the monitor followed, what runs and what is lost is a pipeline's too."""
+    """Runs that ended before the monitor followed, active ones and lost ones are listed too."""
     historical = replace(run_of(ORDERS, 1, Status.FAILED), historical=True)
     states = [historical, *(run_of(ORDERS, n, status) for n, status in enumerate(Status, start=2))]
     await store(bus, *states)
@@ -158,7 +158,7 @@ async def test_a_forgotten_run_is_gone(bus: EventBus) -> None:
 
 
 async def test_histories_are_as_before_after_a_restart(open_bus: OpenBus) -> None:
-    """What was stored is found by its pipeline in the next life, too."""
+    """Stored runs are found by their pipeline in the next life, too."""
     bus = await open_bus()
     await store(bus, *(run_of(ORDERS, number) for number in range(5)))
     before = await bus.pipeline_runs([ORDERS, MONTHLY], limit=3)

@@ -35,7 +35,7 @@ async def test_pages_show_every_run_once(bus: EventBus) -> None:
     assert shown == stored[::-1]
 
 
-async def test_nothing_is_behind_a_run_that_is_not_stored(bus: EventBus) -> None:
+async def test_nothing_comes_after_a_run_that_is_not_stored(bus: EventBus) -> None:
     """A run that was forgotten, or never known, has no place to go on from."""
     await bus.commit(Change(runs=(run(1), run(2))), timeout_seconds=SOON)
 

@@ -178,7 +178,7 @@ async def test_any_number_of_runs_is_forgotten(bus: EventBus) -> None:
 
 
 async def test_a_callback_expires_no_earlier_than_those_before_it(bus: EventBus) -> None:
-    """One that a clock far behind has dated stays as long as what had come before."""
+    """One that a clock far in the past has dated stays as long as what had come before."""
     for number, seconds in ((1, 90), (2, -3_456_000), (3, 95)):
         arrived = callback(number, received_at=at(seconds))
         await bus.receive(arrived, inbox_bound=9, timeout_seconds=SOON)

@@ -40,7 +40,7 @@ async def store(bus: PostgresBus, topic: str, value: bytes | None, *, key: str =
 
 
 async def test_all_topics_of_a_workspace_are_read_by_one_query(daemon: TestDaemon) -> None:
-    """What is stored meanwhile, changed and deleted, is seen without another one."""
+    """Entries stored, changed and deleted meanwhile are seen without another query."""
     before = await daemon.open()
     await store(before, "one", b"1")
     await store(before, "two", b"2")
@@ -73,7 +73,7 @@ async def test_each_topic_is_read_when_the_first_minute_is_over(daemon: TestDaem
     assert len(reads.statements) == 1
 
 
-async def test_what_is_stored_during_the_read_is_not_lost() -> None:
+async def test_entries_stored_during_the_read_are_not_lost() -> None:
     """An answer that is older than a write does not hide it."""
     entries = FirstEntries()
     is_read, may_answer = asyncio.Event(), asyncio.Event()

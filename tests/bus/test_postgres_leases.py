@@ -259,7 +259,7 @@ async def test_a_lone_daemon_tries_a_shard_again_after_growing_waits(
 
 
 async def test_one_shard_that_cannot_be_opened_leaves_the_others(cluster: LeaseCluster) -> None:
-    """What is damaged is given up for a while; a server that is away is not the shard's problem."""
+    """A damaged shard is given up for a while; a server that is away is not the shard's problem."""
     north = await cluster.join("north", "sales", "stock")
     north.fails_to_open = BusUnavailableError("away")
     with pytest.raises(BusUnavailableError):

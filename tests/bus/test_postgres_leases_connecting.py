@@ -236,7 +236,7 @@ async def test_a_pooler_is_refused(postgres: PostgresServer, pooler: type[Relay]
 async def test_an_error_of_the_server_is_one_of_ours_and_repeats_no_value(
     postgres: PostgresServer,
 ) -> None:
-    """What asyncpg adds from a row stays out of the message."""
+    """The text that asyncpg adds from a row stays out of the message."""
     async with connected(postgres.url()) as connection:
         await connection.execute("CREATE TEMPORARY TABLE secret (key text PRIMARY KEY)")
         await connection.execute("INSERT INTO secret VALUES ($1)", PASSWORD)

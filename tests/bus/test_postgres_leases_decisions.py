@@ -185,7 +185,7 @@ class Boottime:
     st.lists(st.tuples(st.floats(0, 20), st.floats(0, 5), st.booleans()), max_size=20),
     st.floats(2, 60),
 )
-def test_the_deadline_is_never_behind_the_expiry_of_the_server(
+def test_the_deadline_is_never_later_than_the_expiry_of_the_server(
     exchanges: list[tuple[float, float, bool]], lease_seconds: float
 ) -> None:
     """Whatever the delays of renewals, and whichever of them are lost, this process ends first."""

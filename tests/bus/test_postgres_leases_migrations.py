@@ -75,7 +75,7 @@ async def test_the_wait_for_a_database_that_is_being_filled_has_a_limit(
     assert await prepare(connection) == newest_schema()
 
 
-async def test_a_schema_that_fails_leaves_nothing_behind(connection: Connection) -> None:
+async def test_a_schema_that_fails_changes_nothing(connection: Connection) -> None:
     """An upgrade is whole or has not happened."""
     broken = Migration("-- works with: 1\nCREATE TABLE half (); SELECT broken;", works_with=1)
     with pytest.raises(Exception, match="broken"):

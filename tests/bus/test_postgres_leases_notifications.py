@@ -104,7 +104,7 @@ async def test_only_what_was_notified_is_read(database: str) -> None:
     assert south.polled_for.count(alone) > south.polled_for.count(everything)
 
 
-async def test_what_was_missed_is_found_by_the_poll(database: str) -> None:
+async def test_missed_notices_are_found_by_the_poll(database: str) -> None:
     """After its connection broke a daemon connects again, and reads all there is to read."""
     port = int(database.rpartition(":")[2].partition("/")[0])
     async with Relay(port) as front:
@@ -153,7 +153,7 @@ async def test_who_shows_other_shards_learns_of_their_changes(database: str) -> 
     assert news.waiting == 0
 
 
-async def test_what_changes_during_a_read_wakes_the_reader() -> None:
+async def test_a_change_during_a_read_wakes_the_reader() -> None:
     """The news are taken before the read; what comes after that needs no further one."""
     news = ClusterNews()
     before = news.next

@@ -123,9 +123,7 @@ async def write_all_kinds(bus: EventBus, number: int) -> Received:
     return received
 
 
-async def test_what_was_acknowledged_is_stored_once(
-    daemon: TestDaemon, relay: CuttingRelay
-) -> None:
+async def test_acknowledged_writes_are_stored_once(daemon: TestDaemon, relay: CuttingRelay) -> None:
     """Wherever the line breaks, before, in or after a COMMIT, each write is there, and once."""
     chance = random.Random(7)  # noqa: S311 - the same cuts each time
     bus = await daemon.open()
@@ -207,7 +205,7 @@ async def test_a_late_answer_says_what_happened(
 async def test_a_statement_that_arrives_late_is_not_executed(
     postgres: PostgresServer, daemon: TestDaemon, relay: CuttingRelay
 ) -> None:
-    """What the network delivers after its sender has written it again changes nothing."""
+    """A write that the network delivers after its sender has written it again changes nothing."""
     entry = StateEntry(workspace="marketing", topic="watermark", key="k", value=b"first")
     bus = await daemon.open()
     await bus.commit(Change(state_entries=(entry,)), timeout_seconds=SOON)

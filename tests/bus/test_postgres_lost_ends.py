@@ -83,7 +83,7 @@ async def opened_again(host: StoreHost, bus: EventBus) -> EventBus:
 
 @pytest.mark.parametrize("lost", [0, 3])
 async def test_a_log_that_went_back_goes_on_in_a_new_epoch(fail_over: FailOver, lost: int) -> None:
-    """What was acknowledged is gone: that is reported, and no sequence comes with two contents."""
+    """Acknowledged events are gone: that is reported, and no sequence comes with two contents."""
     host = await fail_over.join("north")
     await host.has("sales")
     before = host.buses["sales"]

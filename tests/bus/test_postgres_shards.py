@@ -114,8 +114,8 @@ async def test_a_shard_that_was_taken_over_takes_no_writes(
     assert kept.may_publish()
 
 
-async def test_every_write_behind_a_lost_lease_is_counted(daemon: TestDaemon, url: str) -> None:
-    """In mid-write, queued behind it or tried later: each is refused, and each is counted once."""
+async def test_every_write_after_a_lost_lease_is_counted(daemon: TestDaemon, url: str) -> None:
+    """In mid-write, queued after it or tried later: each is refused, and each is counted once."""
     bus = await daemon.open()
     connection = await connect(url)
     try:

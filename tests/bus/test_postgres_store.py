@@ -112,7 +112,7 @@ async def test_shards_go_to_a_daemon_that_comes_and_back_when_it_ends(
 async def test_a_dead_daemon_stores_nothing_after_its_shards_were_taken_over(
     cluster: StoreCluster,
 ) -> None:
-    """What it still tries is refused by the fence, counted, and in no log."""
+    """Its late writes are refused by the fence, counted, and in no log."""
     north = await cluster.join("north", shards("sales"))
     await north.has("sales")
     former = north.buses["sales"]
@@ -278,7 +278,7 @@ async def _renew_until_stopped(cluster: StoreCluster) -> None:
         await cluster.connection.execute("UPDATE daemon SET renewed_at = clock_timestamp()")
 
 
-async def test_what_is_drained_is_not_taken_again(cluster: StoreCluster) -> None:
+async def test_drained_shards_are_not_taken_again(cluster: StoreCluster) -> None:
     """A daemon that is about to end releases all, and nothing comes back though it is alone."""
     north = await cluster.join("north", shards("sales"))
     await north.has("sales")

@@ -61,7 +61,7 @@ async def test_many_writes_share_a_transaction(daemon: TestDaemon) -> None:
     assert 1 <= transactions(daemon) - before <= 3
 
 
-async def test_a_patient_write_goes_with_the_next_one(daemon: TestDaemon) -> None:
+async def test_a_write_that_may_linger_goes_with_the_next_one(daemon: TestDaemon) -> None:
     """A step that can wait causes no transaction, and is in that of the next write."""
     bus = await daemon.open()
     await bus.subscribe("mqtt", start=Start.OLDEST)
@@ -95,7 +95,7 @@ async def test_a_full_queue_refuses_at_once(daemon: TestDaemon) -> None:
 
 
 async def test_a_write_whose_caller_is_gone_is_not_stored(daemon: TestDaemon) -> None:
-    """One that is cancelled while it is queued leaves nothing behind."""
+    """One that is cancelled while it is queued stores no row."""
     bus = await daemon.open()
     first = asyncio.create_task(bus.commit(events(1), timeout_seconds=SOON))
     second = asyncio.create_task(bus.commit(events(2), timeout_seconds=SOON))

@@ -146,7 +146,9 @@ def statement(sql: str) -> Callable[[Path], None]:
         ("DROP TABLE inbox", "no such table: inbox"),
     ],
 )
-async def test_what_the_monitor_never_writes_is_refused(store: Path, sql: str, reason: str) -> None:
+async def test_a_store_that_the_monitor_cannot_have_written_is_refused(
+    store: Path, sql: str, reason: str
+) -> None:
     """Sound pages with a hole in the log, unreadable rows or without a table are no store."""
     statement(sql)(store)
     assert reason in await refusal(store)

@@ -95,7 +95,7 @@ async def test_a_consumer_that_meets_a_hole_ends_the_store(
 
 
 @pytest.mark.parametrize("make_hole", WRITTEN)
-async def test_a_write_behind_a_hole_ends_the_store(
+async def test_a_write_after_a_hole_ends_the_store(
     tmp_path: Path, make_hole: Callable[[Path], None]
 ) -> None:
     """A position that another program has used, or that is not the next, acknowledges nothing."""

@@ -41,7 +41,7 @@ LINKS = [link_to_the_file, link_to_the_folder, link_to_a_link]
 
 
 @pytest.mark.parametrize("link", LINKS)
-async def test_a_store_behind_links_is_the_same_store(
+async def test_a_store_reached_by_links_is_the_same_store(
     tmp_path: Path, link: Callable[[Path], Path]
 ) -> None:
     """A second daemon by another path is refused and named the holder, in either order."""
@@ -107,7 +107,9 @@ async def test_a_lock_file_that_is_a_link_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir])
-async def test_what_is_no_file_is_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
+async def test_a_path_that_is_no_file_is_refused(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
     """A pipe or a folder in the place of the store is named, and never waited for."""
     make(tmp_path / "state.db")
     with pytest.raises(BusUnavailableError, match="is not a regular file"):

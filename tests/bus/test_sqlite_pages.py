@@ -61,7 +61,7 @@ async def pages(tmp_path: Path) -> AsyncIterator[Pages]:
 
 
 async def test_a_run_that_stays_where_it_is_writes_its_own_page_only(pages: Pages) -> None:
-    """What is known of it changes, and no index by which it is found."""
+    """A change of a run that moves in no index writes no page of an index."""
     change = Change(runs=(replace(known(700), updated_at=at(9)),))
 
     assert await pages.written_by(change) == 1
@@ -136,7 +136,7 @@ async def test_a_store_of_the_third_schema_keeps_what_it_has(tmp_path: Path) -> 
         assert db.execute("SELECT count(*) FROM callback").fetchone() == (0,)
 
 
-async def test_processed_callbacks_are_forgotten_behind_any_number_that_wait(
+async def test_processed_callbacks_are_forgotten_after_any_number_that_wait(
     tmp_path: Path,
 ) -> None:
     """The memory of what was processed ends after a day, though older callbacks still wait."""

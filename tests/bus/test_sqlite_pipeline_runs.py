@@ -109,7 +109,7 @@ async def test_a_run_in_another_pipeline_than_its_body_says_is_refused(tmp_path:
 
 
 def test_histories_are_found_by_the_index_and_not_sorted(tmp_path: Path) -> None:
-    """What a history costs does not grow with the runs of others."""
+    """The cost of a history does not grow with the runs of others."""
     path = tmp_path / "state.db"
     path.touch()
     prepare(path)

@@ -51,7 +51,7 @@ def counting(rows: int, started: threading.Event) -> Callable[[sqlite3.Connectio
     return count
 
 
-async def test_a_time_out_does_not_interrupt_the_query_behind_it(reader: StoreReader) -> None:
+async def test_a_time_out_does_not_interrupt_the_query_after_it(reader: StoreReader) -> None:
     """The first query ends at its time-out, when the second already runs."""
     loop = asyncio.get_running_loop()
     release, began, started = threading.Event(), threading.Event(), threading.Event()

@@ -108,7 +108,7 @@ async def test_a_probe_that_fits_ends_no_trouble(
 async def test_trouble_after_a_quiet_time_restarts_the_count(
     writer: StoreWriter, record: WriteFailureRecord, clock: ManualClock
 ) -> None:
-    """What happened an hour ago is over; what comes and goes within minutes is one trouble."""
+    """Trouble of an hour ago is over; trouble that comes and goes within minutes is one."""
     counts = []
     for pause_seconds in (60, 3_600, 0):
         with pytest.raises(BusUnavailableError):

@@ -130,7 +130,7 @@ async def test_many_writes_share_a_transaction(bus: SqliteBus, registry: Collect
     assert 1 <= transactions(registry) <= 5
 
 
-async def test_a_patient_write_goes_with_the_next_one(
+async def test_a_write_that_may_linger_goes_with_the_next_one(
     bus: SqliteBus, registry: CollectorRegistry
 ) -> None:
     """Steps that can wait cause no transaction while others write, and are in theirs."""
@@ -155,7 +155,7 @@ async def test_a_patient_write_goes_with_the_next_one(
     assert await bus.subscribe("mqtt", start=Start.OLDEST) == 2
 
 
-async def test_a_patient_write_is_stored_at_its_end(bus: SqliteBus) -> None:
+async def test_a_write_that_may_linger_is_stored_at_its_end(bus: SqliteBus) -> None:
     """Without other writes, a step is stored by itself once its linger is over."""
     await bus.subscribe("mqtt", start=Start.OLDEST)
     step = Step(consumer="mqtt", position=1)
@@ -164,7 +164,7 @@ async def test_a_patient_write_is_stored_at_its_end(bus: SqliteBus) -> None:
     assert await bus.subscribe("mqtt", start=Start.OLDEST) == 1
 
 
-async def test_closing_stores_patient_writes(tmp_path: Path) -> None:
+async def test_closing_stores_writes_that_linger(tmp_path: Path) -> None:
     """A write that still waits for company is durable when the store is closed."""
     store = Store(tmp_path / "state.db")
     patient = store.writer.write(

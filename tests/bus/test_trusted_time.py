@@ -93,7 +93,7 @@ async def test_many_small_steps_are_no_way_around(judged: Judged) -> None:
 
 @pytest.mark.parametrize("hours_on", [1, 12, 23])
 async def test_pauses_and_steps_are_the_same_over_restarts(judged: Judged, hours_on: int) -> None:
-    """What the clock went on without a daemon counts after a day of running, and within two."""
+    """The time without a daemon counts after a day of running, and within two."""
     judged.ahead()
     for _ in range(24 // hours_on + 1):
         judged.set_by(_DAY)

@@ -21,7 +21,7 @@ def ids_behind(waiting: WaitingCallbacks, place: int) -> list[int]:
     return [found.id for found in waiting.after("marketing", place, limit=100)]
 
 
-def test_what_was_processed_during_a_query_does_not_come_back() -> None:
+def test_a_callback_processed_during_a_query_does_not_come_back() -> None:
     """The query saw it waiting; meanwhile it was processed, whether or not it was known here."""
     waiting = WaitingCallbacks()
     waiting.add([numbered(1)])
@@ -49,10 +49,10 @@ def test_one_that_cannot_be_understood_is_met_by_its_reader() -> None:
         st.tuples(st.sampled_from(["add", "learn", "forget"]), st.integers(1, 8)), max_size=30
     )
 )
-def test_a_reader_that_goes_on_behind_a_place_misses_nothing(
+def test_a_reader_that_goes_on_from_a_place_misses_nothing(
     steps: Sequence[tuple[str, int]],
 ) -> None:
-    """Whatever arrives in whatever order of ids is behind the places that were read before."""
+    """Whatever arrives in whatever order of ids comes after the places that were read before."""
     waiting, expected = WaitingCallbacks(), list[int]()
     seen: list[int] = []
     place = 0

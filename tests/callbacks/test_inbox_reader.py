@@ -183,7 +183,7 @@ async def test_no_callback_is_given_up_because_a_clock_was_set(
     workspace: Workspace,
     days: int,
 ) -> None:
-    """Whether it came before the clock was set or while it was wrong, it waits its time."""
+    """A callback from before the step, or from the wrong time, waits its whole time."""
     await arrive(bus, clock, 9)
     await reader.take_all()
     clock.set_wall(clock.now() + timedelta(days=days))
@@ -329,7 +329,7 @@ async def test_a_store_that_cannot_be_read_ends_the_reader(
 async def test_a_restart_for_the_store_does_not_begin_the_wait_of_a_callback_again(
     reader: InboxReader, bus: SqliteBus, clock: ManualClock
 ) -> None:
-    """What has waited for most of its time is given up in time, however often the reader starts."""
+    """A callback that has waited for most of its time is given up in time, however often."""
     await arrive(bus, clock, 9)
     await reader.take_all()
     await clock.advance(3_000)

@@ -66,7 +66,7 @@ async def supervised(reader: InboxReader, clock: ManualClock) -> AsyncIterator[N
 async def test_no_details_are_read_again(
     bus: RefusingStore, observer: Observer, clock: ManualClock, workspace: CompleteWorkspace
 ) -> None:
-    """What the workspace has shown of a failure is kept until the store has taken it."""
+    """The reason that the workspace has shown is kept until the store has taken it."""
     reader = InboxReader(
         "acme",
         settings=CallbackSettings(),
@@ -95,7 +95,7 @@ async def test_no_details_are_read_again(
     assert workspace.completed == ["9"]
 
 
-async def test_what_is_dismissed_while_the_inbox_is_read_again_is_dismissed_once(
+async def test_a_run_denied_while_the_inbox_is_read_again_is_dismissed_once(
     bus: RefusingStore,
     observer: Observer,
     clock: ManualClock,

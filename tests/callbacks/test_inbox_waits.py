@@ -111,7 +111,7 @@ async def test_a_wait_is_not_added_to_the_wait_of_those_before(inbox: Inbox) -> 
     assert await inbox.ends() == ["1", "2"]
 
 
-async def test_a_callback_that_is_ready_early_is_emitted_behind_those_before(inbox: Inbox) -> None:
+async def test_a_callback_that_is_ready_early_is_emitted_after_those_before(inbox: Inbox) -> None:
     """Of two callbacks that disagree about a run's end, the first to come stays the first."""
     await inbox.receive(1)
     await inbox.receive(8)

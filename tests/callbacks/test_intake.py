@@ -185,7 +185,7 @@ async def test_a_repetition_is_a_duplicate(scenario: Scenario) -> None:
     )
 
 
-async def test_what_arrives_during_a_commit_is_one_batch(scenario: Scenario) -> None:
+async def test_callbacks_that_arrive_during_a_commit_are_one_batch(scenario: Scenario) -> None:
     """Thirty callbacks that arrive while one is stored take one more commit together."""
     await scenario.poll(*range(40))
     before = scenario.commits
@@ -205,7 +205,7 @@ async def test_what_arrives_during_a_commit_is_one_batch(scenario: Scenario) -> 
     [(666, "Complete"), (1, "Failed"), (3, "Complete")],
     ids=["unknown run", "waits for its reason", "has ended"],
 )
-async def test_what_must_wait_is_in_the_inbox(scenario: Scenario, number: int, word: str) -> None:
+async def test_waiting_callbacks_are_stored(scenario: Scenario, number: int, word: str) -> None:
     """One commit keeps it, nothing is emitted yet, and the reader of the inbox has it."""
     await scenario.poll(1, 2, 3)
     await scenario.poll(3, word="Complete")

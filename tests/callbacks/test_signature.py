@@ -39,7 +39,7 @@ def test_a_verifier_accepts_what_its_key_signed_however_often(
 
 @given(key=st.text(max_size=80), body=st.binary(max_size=500))
 def test_a_verifier_signs_as_the_scheme_says(key: str, body: bytes) -> None:
-    """What it signs is what the scheme makes of the same second, key and body."""
+    """Its signature is what the scheme makes of the same second, key and body."""
     assert Verifier(Secret(key)).sign(body, now=NOW) == signed(str(SECONDS), body, key=key)
 
 

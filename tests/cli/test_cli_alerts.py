@@ -191,7 +191,7 @@ def test_a_silence_that_cannot_be_meant_is_refused_at_once(
 def test_wrong_usage_exits_2(
     capsys: pytest.CaptureFixture[str], arguments: list[str], shell_output: str
 ) -> None:
-    """What no daemon could answer is refused without a request."""
+    """A request that no daemon could answer is refused without being sent."""
     assert main([*arguments, *NOWHERE]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -228,7 +228,7 @@ async def test_alerts_and_runs_are_explained(
     assert (await client.rows("explain", *words))["reason"] == "pending"
 
 
-async def test_what_is_not_known_is_not_explained(client: DaemonClientScenario) -> None:
+async def test_an_unknown_run_is_not_explained(client: DaemonClientScenario) -> None:
     """An unknown run, pipeline or alert is one line on stderr and 1."""
     for words in (["job_group", "9"], ["plan", "7"], ["0000"]):
         done = await client.type("explain", *words)

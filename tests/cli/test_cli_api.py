@@ -155,7 +155,7 @@ async def test_a_run_of_unknown_fate_reports_how_to_continue(
         (["GET", "/v4/flows"], "listFlows is not part of edition LE; PC, PL and RL have it\n"),
     ],
 )
-async def test_what_the_edition_lacks_is_refused(
+async def test_an_operation_that_the_edition_lacks_is_refused(
     tmp_path: Path, run_command: CommandProcess, arguments: list[str], sentence: str
 ) -> None:
     """One line that names who has it, exit 2, and nothing sent."""
@@ -257,7 +257,7 @@ async def test_one_of_several_workspaces_is_chosen(
 def test_wrong_usage_exits_2(
     capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
 ) -> None:
-    """What cannot be sent is reported before a configuration is read."""
+    """A request that cannot be sent is reported before a configuration is read."""
     assert main(["api", *arguments, "-c", "/nowhere/monitor.toml"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -152,7 +152,7 @@ FAILED = '[[alerts]]\nrule = "run_failed"'
 MINUTE = timedelta(minutes=1)
 
 
-async def test_what_would_have_fired_stands_beside_what_did(past: Past) -> None:
+async def test_replayed_alerts_stand_beside_recorded_ones(past: Past) -> None:
     """One failure fired on both sides, one only with the new rules, one alert only before."""
     for number, hour in enumerate((1, 5)):
         at = timedelta(hours=hour)
@@ -186,7 +186,7 @@ async def test_the_table_names_each_difference(past: Past) -> None:
     assert lines[5][:4] == ["new", "2026-11-20T10:02:00+00:00", "run_failed", "acme"]
 
 
-async def test_what_cannot_be_decided_says_why(past: Past) -> None:
+async def test_an_undecided_alert_says_why(past: Past) -> None:
     """It is neither only new nor only old, for people and for programs."""
     await past.run(1, at=MINUTE, lasts=MINUTE, ends=Status.FAILED)
     (firing,) = (await past.rows(FAILED))["run_failed"]["only_new"]
@@ -283,7 +283,7 @@ async def test_schedules_are_used_as_they_are_today(past: Past) -> None:
     assert [firing["starts_at"] for firing in row["only_new"]] == ["2026-11-20T13:30:00Z"]
 
 
-async def test_what_is_not_evaluated_is_reported(past: Past) -> None:
+async def test_limits_of_the_replay_are_reported(past: Past) -> None:
     """A log that begins later than `--since`, and limits that must be learned first, are named."""
     await past.run(1, at=MINUTE, lasts=MINUTE, ends=Status.SUCCEEDED)
     begins = "the log begins at 2026-11-20T10:01:03Z: nothing before is evaluated\n"

@@ -85,7 +85,7 @@ async def test_the_time_of_recording_is_not_printed_as_reported(
 
 
 async def test_a_table_of_events_is_relative_in_time(client: DaemonClientScenario) -> None:
-    """What is read at once has words for its times, with the marks of the instants."""
+    """Times that are read at once are words, with the marks of the instants."""
     await _a_run_noticed_at_its_end(client)
     done = await client.type("events", "--type", "run.started", "--type", "run.succeeded")
     first, second = done.out.splitlines()
@@ -119,7 +119,9 @@ async def test_events_are_filtered(
     assert all(row["workspace"] == "acme" for row in rows)
 
 
-async def test_what_fits_is_searched_beyond_the_last_page(client: DaemonClientScenario) -> None:
+async def test_events_that_fit_are_searched_beyond_the_last_page(
+    client: DaemonClientScenario,
+) -> None:
     """The newest event of a rare type is found after a thousand others."""
     rare = client.site.run("rare", Status.FAILED)
     await _record(client, rare, EventType.RUN_FAILED, ENDED)

@@ -105,7 +105,7 @@ def test_a_file_goes_into_a_database_and_back(
         (("import", "token"), 1, "token is no dump that store export has written"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(
+def test_an_impossible_request_is_one_sentence(
     config: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -63,7 +63,7 @@ def test_a_pipe_gets_whole_lines(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("width", ["40", "140"])
-def test_what_is_copied_is_whole_on_a_terminal(width: str) -> None:
+def test_texts_to_copy_are_whole_on_a_terminal(width: str) -> None:
     """However narrow, a URL stands in one piece; the reason is wrapped between its words."""
     lines = on_a_terminal(COLUMNS=width, NO_COLOR="1").splitlines()
     assert sum(URL in line for line in lines) == 1

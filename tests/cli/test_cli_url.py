@@ -77,7 +77,7 @@ async def test_a_user_name_and_password_are_taken_too(
 async def test_variables_name_server_and_token(
     site: Site, token_file: Path, tmp_path: Path, run_command: CommandProcess
 ) -> None:
-    """What is typed goes before them: an URL before an URL, a configuration before both."""
+    """Typed options go first: an URL before an URL, a configuration before both."""
     environment = {
         "DATAPREP_MONITOR_URL": site.url,
         "DATAPREP_MONITOR_TOKEN_FILE": str(token_file),
@@ -217,7 +217,7 @@ async def test_tls_is_verified_by_the_authorities_that_are_named(
     assert "holds no certificates in PEM form" in line_of(wrong, 2)
 
 
-async def test_a_server_without_tls_is_told_apart(site: Site, run_command: CommandProcess) -> None:
+async def test_a_server_without_tls_is_recognized(site: Site, run_command: CommandProcess) -> None:
     """HTTPS to a server that speaks http is answered with the way out."""
     url = site.url.replace("http://", "https://")
     line = line_of(await run_command("workspaces", "--url", url, config=None))

@@ -86,7 +86,7 @@ async def test_a_stream_that_ends_is_an_error(
     ("media_type", "body"),
     [("text/html", "<h1>hello</h1>\n"), ("text/event-stream", "data: hello\n\n")],
 )
-async def test_a_stream_of_another_server_is_told_apart(
+async def test_a_stream_of_another_server_is_recognized(
     media_type: str, body: str, run_command: CommandProcess
 ) -> None:
     """A page, or events that are no JSON, are one line that doubts the URL."""
@@ -109,7 +109,7 @@ async def test_a_stream_of_another_server_is_told_apart(
     ids=["by length", "by chunks"],
 )
 async def test_half_an_answer_is_called_so(answer: bytes, run_command: CommandProcess) -> None:
-    """What was cut off is not read as if it were whole."""
+    """An answer that was cut off is not read as if it were whole."""
     async with raw_server(saying(_JSON + answer)) as url:
         done = await run_command("workspaces", "--url", url, config=None)
     assert (done.code, done.out, len(done.err.splitlines())) == (1, "", 1)

@@ -45,7 +45,7 @@ def prepared(edition: Edition = Edition.RL) -> tuple[Sandbox, ManualClock, DemoS
     return sandbox, clock, history
 
 
-def test_the_week_behind_it_ends_well() -> None:
+def test_the_week_of_history_ends_well() -> None:
     """A week of runs, few of them failed, and none that no later success has followed."""
     sandbox, clock, _ = prepared()
     world = sandbox.world

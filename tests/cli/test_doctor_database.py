@@ -68,7 +68,7 @@ async def test_an_empty_database_can_be_used(empty_database: str) -> None:
     assert "empty" in (await store(empty_database)).found
 
 
-async def test_what_cannot_be_used_fails_with_a_way_on(
+async def test_a_database_that_cannot_be_used_fails_with_a_hint(
     postgres: PostgresServer, empty_database: str
 ) -> None:
     """Another application's tables, a user without rights, a newer schema, and no server."""
@@ -100,7 +100,7 @@ async def test_a_newer_schema_fails(postgres: PostgresServer, prepared: str) -> 
 
 
 async def test_a_secret_of_the_database_is_in_no_line(empty_database: str) -> None:
-    """What is said of a database names neither password nor user."""
+    """A message about a database names neither password nor user."""
     settings = StorageSettings(url=empty_database, password=Secret("do-not-show"))
     shown = " ".join(map(str, (await lines(settings)).values()))
     assert "do-not-show" not in shown

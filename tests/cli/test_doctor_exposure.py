@@ -115,7 +115,7 @@ def test_handles_are_compared_with_what_is_wanted(
     assert ("LimitNOFILE" in str(line.hint)) == (outcome == "warning")
 
 
-async def test_what_travels_in_the_clear_is_a_warning(tmp_path: Path) -> None:
+async def test_traffic_in_the_clear_is_a_warning(tmp_path: Path) -> None:
     """Listeners that others reach, and a public URL without TLS; none of that on this machine."""
     for host, url in (("0.0.0.0", "http://monitor.example.com"), ("127.0.0.1", "http://[::1]:1")):  # noqa: S104 - warned of
         acme = msgspec.structs.replace(

@@ -81,7 +81,7 @@ async def test_a_webhook_that_is_not_there_fails(tmp_path: Path) -> None:
     assert "hidden" not in str(report)
 
 
-async def test_what_is_not_configured_is_not_spoken_of(tmp_path: Path) -> None:
+async def test_unconfigured_parts_are_not_mentioned(tmp_path: Path) -> None:
     """Both are a choice."""
     report = await run_checks(tmp_path)
     assert not [subject for subject in report if subject.startswith(("alertmanager", "webhook"))]

@@ -51,7 +51,7 @@ async def report(
         return await check_schedules(client, "schedules", capabilities)
 
 
-async def test_what_is_watched_is_counted_and_has_an_owner(workspace: EditionWorkspace) -> None:
+async def test_watched_pipelines_are_counted_and_have_an_owner(workspace: EditionWorkspace) -> None:
     """The person is named where the edition reports, and still where it does not answer."""
     put(workspace, 1, {"hourly": {"minuteOfHour": 30}})
     put(workspace, 2, {"hourly": {"minuteOfHour": 30}}, is_enabled=False)

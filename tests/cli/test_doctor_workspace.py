@@ -278,7 +278,7 @@ async def test_an_edition_that_is_partly_visible_is_a_warning(
         (Edition.PC, None, "failed", "not part of edition PC: "),
     ],
 )
-async def test_what_is_switched_off_is_reported_with_its_reason(
+async def test_switched_off_capabilities_are_reported_with_their_reason(
     workspace: EditionWorkspace,
     tmp_path: Path,
     edition: Edition,

@@ -60,7 +60,7 @@ def test_no_search_goes_over_all_that_is_held() -> None:
 
 
 @pytest.mark.usefixtures("collector")
-async def test_what_is_made_as_fast_as_it_ends_is_searched_often() -> None:
+async def test_objects_made_as_fast_as_they_end_are_searched_often() -> None:
     """A search finds little, also where Python sees no growth: as many objects end as are made."""
     clock = ManualClock()
     searching = asyncio.create_task(search_often(clock))
@@ -103,7 +103,7 @@ async def test_nothing_is_searched_while_collection_is_switched_off() -> None:
 
 
 @pytest.mark.usefixtures("collector")
-async def test_what_is_exempt_is_searched_when_it_has_doubled() -> None:
+async def test_exempt_objects_are_searched_when_they_have_doubled() -> None:
     """Garbage in circles that has become exempt is found, once as much again has become so."""
     clock = ManualClock()
     searching = asyncio.create_task(search_often(clock, counted_every_seconds=10))

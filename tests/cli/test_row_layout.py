@@ -36,7 +36,7 @@ def titles(of: Laid) -> list[str]:
     return [column.title for column in of.columns]
 
 
-def test_what_all_rows_share_is_said_once() -> None:
+def test_columns_that_all_rows_share_are_said_once() -> None:
     """Columns of one value are left out and named; empty ones are left out without a word."""
     made = laid(row(), row(id="2", at="2026-11-21T09:00:00Z"))
     assert titles(made) == ["run", "created"]

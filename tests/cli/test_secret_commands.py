@@ -53,13 +53,13 @@ def test_a_command_is_a_text_or_a_list(tmp_path: Path, command: str) -> None:
 
 
 def test_no_shell_reads_it(tmp_path: Path) -> None:
-    """What only a shell would expand stays as it is."""
+    """Text that only a shell would expand stays as it is."""
     token, _ = check(tmp_path, '"echo $HOME `id` > file"')
     assert token == Secret("$HOME `id` > file")
 
 
 def test_it_is_run_again(tmp_path: Path) -> None:
-    """What it prints later is read when the daemon asks again."""
+    """The program's later output is read when the daemon asks again."""
     (tmp_path / "token").write_text("first")
     token, _ = check(tmp_path, '"cat token"')
     assert token is not None

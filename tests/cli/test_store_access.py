@@ -55,7 +55,7 @@ async def test_a_store_in_use_is_not_touched(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["", "-wal", "-shm", ".lock"])
-def test_a_file_that_another_user_left_behind_is_named(ending: str) -> None:
+def test_a_file_of_another_user_is_named(ending: str) -> None:
     """A store that was once run by root, say: the folder is ours and one of the files is not."""
     with tempfile.TemporaryDirectory() as name:
         folder, left = Path(name), Path(name) / f"state.db{ending}"
@@ -70,7 +70,7 @@ def test_a_file_that_another_user_left_behind_is_named(ending: str) -> None:
 
 
 def test_a_store_with_two_names_is_a_problem(tmp_path: Path) -> None:
-    """What the daemon refuses at its start is said before."""
+    """A store that the daemon refuses at its start is reported before."""
     (tmp_path / "state.db").touch()
     (tmp_path / "other.db").hardlink_to(tmp_path / "state.db")
     checked = check_store_access(f"sqlite://{tmp_path}/state.db")
@@ -89,7 +89,7 @@ def test_a_disk_with_little_room_is_a_doubt(tmp_path: Path) -> None:
 
 
 async def test_a_damaged_store_fails(tmp_path: Path) -> None:
-    """What the daemon would refuse is not called usable; reading it makes no file."""
+    """A store that the daemon would refuse is not called usable; reading it makes no file."""
     path = tmp_path / "state.db"
     bus = await SqliteBus.open(path, clock=SystemClock(), registry=CollectorRegistry())
     await bus.close()
@@ -105,7 +105,7 @@ async def test_a_damaged_store_fails(tmp_path: Path) -> None:
 
 
 async def test_a_store_that_went_missing_is_a_doubt(tmp_path: Path) -> None:
-    """What a former one has left is named before a daemon starts over."""
+    """Files that a former store has left are named before a daemon starts over."""
     (tmp_path / "state.db-wal").write_bytes(b"what was not yet in the store")
     line = (await run_checks(tmp_path))["store"]
     assert (line.outcome, "beside state.db-wal of a former store" in line.found) == (

@@ -210,9 +210,7 @@ RULE_PROBLEMS: tuple[tuple[dict[str, Any], str], ...] = (
 
 
 @pytest.mark.parametrize(("table", "sentence"), RULE_PROBLEMS, ids=lambda text: str(text)[:60])
-def test_a_rule_that_cannot_be_meant_is_told_in_one_sentence(
-    table: dict[str, Any], sentence: str
-) -> None:
+def test_a_rule_that_cannot_be_meant_is_one_problem(table: dict[str, Any], sentence: str) -> None:
     """Key, value and hint; and no other problem."""
     assert problems(with_rules(table)) == [f"alerts[0].{sentence}"]
 

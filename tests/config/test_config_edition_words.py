@@ -37,7 +37,7 @@ def test_a_word_for_an_edition_suggests_its_code(edition: str, meant: str) -> No
 
 @pytest.mark.parametrize("edition", ["XL", "production", "fuller"])
 def test_another_word_suggests_nothing(edition: str) -> None:
-    """What stands for no edition is refused without a guess."""
+    """A word that stands for no edition is refused without a guess."""
     (problem,) = problems(changed("workspaces[0].edition", edition))
     assert problem == (
         f'workspaces[0].edition: "{edition}": must be one of auto, PC, PL, RL, LE, open'

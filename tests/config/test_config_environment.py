@@ -195,7 +195,7 @@ def test_every_variable_has_a_type(where: str) -> None:
     "row", [rule for rule in (*out_of_range(), *BROKEN_RULES) if rule[0] in SETTABLE], ids=str
 )
 def test_every_variable_keeps_the_rules_of_its_key(row: tuple[str, object, str]) -> None:
-    """What a file may not say a variable may not say either, in the same sentence."""
+    """A value that a file may not have a variable may not have either, in the same sentence."""
     where, value, sentence = row
     variable, kind = SETTABLE[where]
     if kind is Kind.NUMBER:

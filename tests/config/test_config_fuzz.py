@@ -168,7 +168,7 @@ SCHEMES = ["mqtt://", "mqtts://", "https://", "sqlite:///", "postgresql://", "po
 def test_an_address_is_used_as_it_is_written_or_not_at_all(
     section: str, key: str, scheme: str, rest: str
 ) -> None:
-    """What is taken names a host or a path in the very letters that it was written in."""
+    """An accepted address names a host or a path in the very letters that it was written in."""
     text = scheme + rest
     tables = {"workspaces": [workspace()], section: {key: text}}
     if section == "workspaces":

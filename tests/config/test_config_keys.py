@@ -76,7 +76,7 @@ def test_every_check_choice_and_file_is_broken_once() -> None:
         ("silences[0].ends_at", "is needed, such as ends_at = 2026-12-24T18:00:00Z"),
     ],
 )
-def test_what_is_needed_is_missed(where: str, sentence: str) -> None:
+def test_a_needed_key_is_missed(where: str, sentence: str) -> None:
     """Without it the file has one problem, which names the key."""
     mapping = changed(where, None)
     del table_of(mapping, where)[where.rpartition(".")[2]]

@@ -91,7 +91,7 @@ def test_a_secret_is_read_in_three_ways(token: dict[str, str]) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_secret_is_a_problem(token: dict[str, Any], problem: str) -> None:
+def test_a_bad_secret_is_a_problem(token: dict[str, Any], problem: str) -> None:
     """A literal, an absent file, an empty or broken secret: each has its sentence."""
     assert problems(named(**token)) == [problem]
 
@@ -123,7 +123,7 @@ def test_a_misplaced_secret_is_never_shown(mapping: dict[str, Any]) -> None:
 
 
 def test_a_result_shows_no_secret() -> None:
-    """What is printed of a whole result holds no secret."""
+    """The printed form of a whole result holds no secret."""
     result = validated(named(token_file="/run/secrets/token"))
     assert result.configuration is not None
     assert result.configuration.workspaces[0].workspace.token == Secret(TOKEN)

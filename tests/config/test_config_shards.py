@@ -110,7 +110,7 @@ def calls_of(configuration: Configuration) -> int:
     return sum(entry.callcount for entry in profile.getstats())
 
 
-def test_what_a_shard_costs_does_not_grow_with_their_number() -> None:
+def test_the_cost_of_a_shard_does_not_grow_with_their_number() -> None:
     """A thousand are defined within a tenth of a second; types are looked at once for all."""
     few, many = workspaces(10), workspaces(100)
     shard_definitions(few)

@@ -81,7 +81,7 @@ def test_every_kind_of_value_finds_its_field() -> None:
 
 
 def test_run_memory_has_one_horizon() -> None:
-    """What tracking forgets and what the store forgets is set by one key."""
+    """The horizon at which tracking and the store forget runs is set by one key."""
     configuration = parsed(file(storage={"retention": {"runs_seconds": 90_000}}))
     assert configuration.tracking.forget_seconds == 90_000
     assert configuration.storage.retention.runs_seconds == 90_000

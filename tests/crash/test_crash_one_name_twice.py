@@ -115,7 +115,7 @@ async def twins(folder: Path, postgres: PostgresServer, database: str) -> AsyncI
 async def test_of_two_daemons_with_one_name_one_publishes(
     tmp_path: Path, postgres: PostgresServer, empty_database: str, away: str
 ) -> None:
-    """The second is refused while the first lives; one that was away too long is told, and ends."""
+    """The second is refused while the first lives; one away for too long is fenced and ends."""
     async with twins(tmp_path, postgres, empty_database) as scenario:
         first, second = scenario.first, scenario.second
         await first.start()

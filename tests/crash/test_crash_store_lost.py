@@ -112,7 +112,7 @@ async def test_a_store_lost_under_load_acknowledges_nothing(
 async def test_a_log_changed_by_another_program_ends_the_daemon(
     tmp_path: Path, seed: int, report_counts: ReportCounts
 ) -> None:
-    """Behind positions that it did not give it ends at once: it neither spins nor grows."""
+    """After positions that it did not give it ends at once: it neither spins nor grows."""
     async with scenario(tmp_path, seed=seed) as crash:
         job_groups = crash.start_job_groups(10, work_seconds=(0.5, 1))
         await crash.until_received("started", job_groups)

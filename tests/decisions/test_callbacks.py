@@ -180,7 +180,7 @@ async def test_a_contradiction(tmp_path: Path, reported: str, first: str) -> Non
 
 @pytest.mark.parametrize("rows", ["with_flow", "bare"])
 async def test_a_sample_that_a_callback_names(tmp_path: Path, rows: str) -> None:
-    """What only samples or refreshes becomes no run by a callback either, and waits for nothing.
+    """A sample or refresh becomes no run by a callback either, and waits for nothing.
 
     Confirming that the id exists is not enough: samples exist.
     """

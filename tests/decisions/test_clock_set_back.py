@@ -108,7 +108,7 @@ async def test_a_clock_that_is_wrong_for_one_round_is_no_alarm(
         assert active.jobs.read_at <= now
 
 
-async def test_what_waited_for_the_former_time_goes_by_the_present(tmp_path: Path) -> None:
+async def test_waits_for_the_former_time_go_by_the_present(tmp_path: Path) -> None:
     """A clock that was wrong for so long that it was believed is an alarm for a day at most."""
     async with following(tmp_path) as it:
         await it.pass_time(300)

@@ -80,9 +80,9 @@ async def until_counted(face: Face, name: str, workspace: Sandbox) -> None:
 
 
 async def test_a_reload_in_the_middle_of_a_poll(tmp_path: Path) -> None:
-    """Whatever a poll was at when new settings came, each run is published once, none is missed.
+    """In the middle of any poll, new settings publish each run once and miss none.
 
-    A watermark that moved for a poll which was cut off would leave runs behind it.
+    A watermark that moved for a poll which was cut off would skip runs.
     """
     workspace = fixture.sandbox(speed=1_000)
     requested = asyncio.Event()

@@ -69,9 +69,9 @@ async def test_a_renamed_flow(tmp_path: Path) -> None:
 
 
 async def test_two_flows_of_one_name(tmp_path: Path) -> None:
-    """Each keeps its own count and its own topics, although people called both the same.
+    """Each keeps its own count and its own topics, although both have one name.
 
-    By their name, the failures of one would hide behind the successes of the other.
+    By their name, the successes of one would hide the failures of the other.
     """
     async with following(tmp_path) as it:
         twins = [flow for flow in it.sandbox.world.flows.live() if flow.name == "Daily sales"]

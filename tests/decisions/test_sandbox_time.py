@@ -12,7 +12,7 @@ from tests.clocks import ManualClock
 async def test_hurried_work_leaves_the_clock_alone() -> None:
     """An hour of work is over in a minute, and every stamp of it lies within that minute.
 
-    With a clock that runs as fast as the work, a monitor lives an hour behind after a minute.
+    With a clock that runs as fast as the work, a monitor is an hour late after a minute.
     """
     clock = ManualClock()
     work = WorkSettings(speed=60.0, queue_seconds=(60.0, 60.0), work_seconds=(3_000.0, 3_000.0))

@@ -20,7 +20,7 @@ async def test_our_clock_is_five_minutes_off(tmp_path: Path, offset_seconds: flo
     """Runs that end just before following are old, later ones are published, by any clock.
 
     By our own time a clock that is ahead requests changes of a later time and takes the
-    first ends for old news; one that is behind shows what had ended before.
+    first ends for old news; one that is late shows what had ended before.
     """
     options = WorldOptions(clock_offset_seconds=offset_seconds)
     async with Followed(tmp_path, options=options) as it:
@@ -37,8 +37,8 @@ async def test_our_clock_is_five_minutes_off(tmp_path: Path, offset_seconds: flo
         assert abs((it.scenario.since() - it.sandbox.world.now()).total_seconds() + 480) < 3
 
 
-async def test_a_run_appears_behind_the_overlap(tmp_path: Path) -> None:
-    """What a list shows only ten minutes after it was written is published all the same.
+async def test_a_run_appears_before_the_overlap(tmp_path: Path) -> None:
+    """A row that a list shows ten minutes after it was written is published all the same.
 
     Changes alone never read so far back: one run would never begin, the other never have been.
     """
@@ -56,7 +56,7 @@ async def test_a_page_boundary_moves(tmp_path: Path) -> None:
     """Runs that are deleted while a list is read in pages push no other over the edge.
 
     A reader that goes on at the next offset never sees the row that moved, and the watermark
-    leaves it behind.
+    passes it.
     """
     async with following(tmp_path, page_size=4) as it:
         await it.crash()

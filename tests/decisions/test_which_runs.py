@@ -117,7 +117,7 @@ async def test_deleted_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["the operation is lost", "the read fails"])
-async def test_what_may_not_be_read_is_not_gone(tmp_path: Path, fault: str) -> None:
+async def test_runs_that_may_not_be_read_are_not_gone(tmp_path: Path, fault: str) -> None:
     """While reads by id show nothing no run ends by that, and each is published when it ended.
 
     If every refusal counted as a deletion, all active runs would be lost at once.

@@ -49,7 +49,7 @@ def test_the_specification_of_compose_allows_the_file() -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_what_is_mounted_is_there(service: str) -> None:
+def test_mounted_files_are_there(service: str) -> None:
     """Each file is in the project and read-only, each volume and secret is declared, once."""
     for source, *mode in mounts(service).values():
         if source.startswith("."):
@@ -74,7 +74,7 @@ def test_no_service_may_more_than_it_must(service: str) -> None:
     assert settings.get("image") == "dataprep-monitor" or settings["user"] not in {"0", "0:0"}
 
 
-def test_what_a_service_writes_goes_into_a_volume() -> None:
+def test_writes_of_a_service_go_into_a_volume() -> None:
     """Store, the broker's memory, Prometheus' database and silences are kept over an update."""
     written = {
         "monitor": re.findall(r'VOLUME \["(.+)"\]', (DEPLOY / "Containerfile").read_text())[0],

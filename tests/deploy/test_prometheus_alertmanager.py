@@ -68,7 +68,7 @@ def inhibited_by(rule: str) -> set[str]:
 
 
 def test_an_outage_holds_back_what_the_monitor_holds_back_too() -> None:
-    """What an unreachable workspace explains is the same in both places, facts excepted."""
+    """The alerts that an unreachable workspace explains are the same in both, facts excepted."""
     explained = set(RULE_DEFINITIONS[RuleKind.WORKSPACE_UNREACHABLE].inhibits)
     facts = {
         RuleKind.RUN_FAILED,
@@ -121,7 +121,7 @@ TOGETHER: tuple[tuple[dict[str, str], bool], ...] = (
 )
 
 
-async def test_what_explains_something_holds_it_back(tmp_path: Path) -> None:
+async def test_an_alert_that_explains_others_holds_them_back(tmp_path: Path) -> None:
     """A real Alertmanager with our file suppresses what is explained, and nothing else."""
     manager = Alertmanager(tmp_path, notify_url="", group_by="alertname")
     manager.configure(FILE.read_text())

@@ -123,7 +123,7 @@ def test_variables_are_filled_and_used() -> None:
 
 
 def test_legends_name_labels_that_are_left() -> None:
-    """What a legend shows is among the labels of its query, after all sums."""
+    """Each label that a legend shows is among the labels of its query, after all sums."""
     for panel in panels():
         for target in panel["targets"]:
             named = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))

@@ -64,13 +64,13 @@ def test_links_inside_lead_somewhere() -> None:
 
 
 def test_each_reason_for_no_notification_is_explained() -> None:
-    """What `explain` can answer stands in the table, in the order of the steps."""
+    """Each reason that `explain` can give stands in the table, in the order of the steps."""
     table = re.findall(r"^\| `([^`]+)` \|", section("When nothing came"), re.MULTILINE)
     assert table == list(REASONS)
 
 
 def test_operations_that_are_named_exist() -> None:
-    """What is to be called with `api` is in the catalogue."""
+    """Each operation that is to be called with `api` is in the catalogue."""
     known = {operation.operation_id for operation in operations()}
     spans = code(RUNBOOKS)
     called = [name for span in spans for name in re.findall(r"monitor api ([a-z]\w+)", span)]
@@ -80,7 +80,7 @@ def test_operations_that_are_named_exist() -> None:
 
 
 def test_metrics_that_are_named_exist() -> None:
-    """What is to be queried is shown by the daemon or recorded."""
+    """Each metric that is to be queried is shown by the daemon or recorded."""
     known = set(series()) | set(recorded()) | set(FOREIGN)
     named = [
         name

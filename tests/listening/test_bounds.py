@@ -12,7 +12,7 @@ ADDRESSES = [f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}" for index in r
 
 
 def test_a_line_about_refusals_has_few_sources() -> None:
-    """Of a hundred thousand sources a thousand are told apart, and five are named."""
+    """Of a hundred thousand sources a thousand are counted by address, and five are named."""
     counter = Counter("refusals", "What was refused.", ["reason"], registry=CollectorRegistry())
     refusals = Refusals("server", counter, reasons=list(RefusalReason), clock=ManualClock())
     for source in [*ADDRESSES, "192.0.2.1", "10.0.0.7"]:

@@ -60,7 +60,7 @@ def test_the_cap_leaves_descriptors_to_others(descriptors: int, cap: int) -> Non
     assert descriptors < 256 or descriptors - 2 * cap >= max(128, descriptors // 4)
 
 
-async def test_a_proxy_has_no_cap_and_who_is_behind_it_has() -> None:
+async def test_a_proxy_has_no_cap_and_its_clients_have() -> None:
     """Of one forwarded source only so many requests are in work; others pass the same proxy."""
     limits = ConnectionLimits(total=60, per_source=5)
     async with hall(limits, trusted_proxies=("127.0.0.9",)) as front:

@@ -153,7 +153,7 @@ VALUES = (
     is_over=False,
 )
 @example(text="{notified_at:since}", value="0001-01-01T00:00", is_kept=False, is_over=True)
-def test_what_is_accepted_can_be_filled_in(
+def test_accepted_templates_can_be_filled_in(
     text: str, value: Value, *, is_kept: bool, is_over: bool
 ) -> None:
     """Any template is refused in one sentence, or makes a text whatever the values are."""
@@ -210,9 +210,7 @@ LATER, EARLIER = NOW + timedelta(minutes=11), NOW - timedelta(hours=2, minutes=5
         ("{error:since}", "no such form", "no such form", "no such form"),
     ],
 )
-def test_what_moves_with_time_is_written_as_of_the_reading(
-    template: str, now: str, kept: str, over: str
-) -> None:
+def test_ages_are_written_as_of_the_reading(template: str, now: str, kept: str, over: str) -> None:
     """An age where it is read at once, an instant where it stays, the last age where it is over."""
     values: dict[str, Value] = {
         "expires_at": LATER.isoformat(),

@@ -51,7 +51,7 @@ async def test_time_that_passes_is_no_step() -> None:
 
 
 def test_other_threads_move_nothing() -> None:
-    """What is in memory belongs to the thread of the event loop, which finds the step itself."""
+    """State in memory belongs to the thread of the event loop, which finds the step itself."""
     manual = ManualClock()
     steps = Steps(manual)
     manual.set_wall(manual.now() + timedelta(hours=1))

@@ -131,7 +131,7 @@ class DueQueueAgainstAModel(RuleBasedStateMachine):
 TestDueQueueAgainstAModel = DueQueueAgainstAModel.TestCase
 
 
-async def test_what_may_be_due_earlier_wakes_the_wait() -> None:
+async def test_keys_that_may_be_due_earlier_wake_the_wait() -> None:
     """A new key, another time and a retry each end a wait; removing and pausing end none."""
     clock = ManualClock()
     queue: DueQueue[str, None] = DueQueue(clock, bound=2, base_seconds=1.0, cap_seconds=1.0)
@@ -164,7 +164,7 @@ def test_places_that_were_left_do_not_add_up() -> None:
     assert len(queue) == 10
 
 
-def test_what_is_durable_already_is_taken_beyond_the_bound() -> None:
+def test_durable_keys_are_taken_beyond_the_bound() -> None:
     """Between the question for room and the answer of the store others may have come."""
     queue: DueQueue[str, int] = DueQueue(ManualClock(), bound=1)
     assert queue.put("a", 1)

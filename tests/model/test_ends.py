@@ -75,7 +75,7 @@ def test_canceled_and_lost_runs_clear_nothing(status: Status) -> None:
 
 
 def test_a_better_time_sorts_the_run_again() -> None:
-    """What is known of a run is replaced, not added."""
+    """The better end of a run replaces the known one and adds none."""
     known = with_end((FAILURE,), end("2", Status.SUCCEEDED, 5, 30))
     assert open_failures(known) == (FAILURE,)
     known = with_end(known, SUCCESS)
@@ -133,7 +133,7 @@ def test_an_end_in_the_future_is_bounded_by_what_was_seen() -> None:
 
 
 def test_a_failure_before_its_own_start_is_no_old_failure() -> None:
-    """What cannot be true of its end must not put it behind a success that came before it."""
+    """An end that cannot be true must not sort before a success that came before it."""
     run = RunState(
         key=RunKey("acme", RunKind.PLAN_RUN, "1"),
         status=Status.FAILED,

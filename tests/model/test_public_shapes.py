@@ -38,7 +38,7 @@ def test_a_shape_has_what_is_known_by_the_same_names() -> None:
     assert filled(Named, Named(name="d")) == Named(name="d")
 
 
-def test_what_is_neither_known_nor_handed_in_is_a_mistake() -> None:
+def test_a_field_that_is_neither_known_nor_handed_in_is_a_mistake() -> None:
     """A default hides no field that was forgotten, and no shape takes a field of another."""
     with pytest.raises(AttributeError, match="name"):
         filled(Shown, Known(2, 3))

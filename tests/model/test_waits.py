@@ -74,7 +74,7 @@ async def test_a_wait_that_times_out_returns_false_and_cancels_the_event() -> No
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_a_cancelled_wait_leaves_no_task_behind() -> None:
+async def test_a_cancelled_wait_leaves_no_task() -> None:
     """Both the event and the timer end with the caller."""
     clock, ended = ManualClock(), asyncio.Event()
     waiting = asyncio.create_task(
@@ -129,7 +129,7 @@ class HeldClock(ManualClock):
         await self.over
 
 
-async def test_what_happens_in_the_turn_in_which_time_runs_out_has_happened() -> None:
+async def test_an_answer_in_the_turn_in_which_time_runs_out_counts() -> None:
     """No callback of the loop fails afterwards."""
     loop = asyncio.get_running_loop()
     logged: list[dict[str, Any]] = []

@@ -267,7 +267,7 @@ async def test_a_new_alert_is_repeated_after_an_old_end(
 
 
 @pytest.mark.parametrize("later", [timedelta(hours=1), timedelta(), timedelta(seconds=-1)])
-async def test_what_is_read_again_takes_no_alert_back(
+async def test_events_that_are_read_again_take_no_alert_back(
     scenario: OutputScenario, receiver: PostReceiver, later: timedelta
 ) -> None:
     """The next holder reads the log again from before its end, and posts what still is so.

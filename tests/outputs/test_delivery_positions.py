@@ -136,7 +136,7 @@ async def test_an_output_to_people_stores_each_answer_at_once(scenario: Scenario
     assert await scenario.stored_position() == 3
 
 
-async def test_what_is_nothing_for_people_causes_no_commit(scenario: Scenario) -> None:
+async def test_events_that_are_not_for_people_cause_no_commit(scenario: Scenario) -> None:
     """Events that such an output passes over move its position with the commits of others."""
     running = asyncio.create_task(scenario.delivery(stores_answers_at_once=True).run())
     for number in range(10):

@@ -96,7 +96,7 @@ async def test_a_whole_event_without_its_line_end_is_kept(tmp_path: Path) -> Non
 
 
 async def test_a_text_of_another_program_is_ended_and_kept(tmp_path: Path) -> None:
-    """What does not begin as our lines do is not ours to remove."""
+    """A line that does not begin as our lines do is not ours to remove."""
     (tmp_path / NAME).write_bytes(b'{"not": "an event"')
     async with scenario_of(tmp_path) as scenario:
         await scenario.start()
@@ -141,7 +141,7 @@ def move_away(file: Path) -> None:
 async def test_a_file_that_is_taken_away_is_made_again(
     tmp_path: Path, take: Callable[[Path], None]
 ) -> None:
-    """What a shipper has taken is complete, and all that follows is in a new file."""
+    """A file that a shipper has taken is complete, and all that follows is in a new file."""
     file = tmp_path / NAME
     async with scenario_of(tmp_path) as scenario:
         await scenario.start()
@@ -191,7 +191,7 @@ def make_nothing(path: Path) -> None:
         (make_parent_a_file, "a part of the path is no folder"),
     ],
 )
-async def test_what_hinders_is_reported_and_lost_is_nothing(
+async def test_an_obstacle_is_reported_and_nothing_is_lost(
     tmp_path: Path, make: Callable[[Path], None], problem: str
 ) -> None:
     """Readiness, `check` and `doctor` name it before an event comes; mended, all is written."""

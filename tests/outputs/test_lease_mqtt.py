@@ -159,7 +159,7 @@ async def test_a_new_holder_stands_after_the_former_one(tmp_path: Path, broker: 
 async def test_all_states_are_published_again_when_the_former_lease_is_over(
     tmp_path: Path, broker: Mosquitto
 ) -> None:
-    """What a broker publishes for the former holder only after the takeover does not stay."""
+    """A message that a broker publishes for the former holder after the takeover does not stay."""
     # This version shows a client no messages of others, so nothing else repairs the topics.
     more: dict[str, Any] = {"protocol": MqttProtocol.V311, "lease_seconds": LEASE_SECONDS}
     async with (
@@ -184,7 +184,7 @@ async def test_all_states_are_published_again_when_the_former_lease_is_over(
 async def test_a_shard_listens_to_its_own_workspaces_only(
     tmp_path: Path, broker: Mosquitto
 ) -> None:
-    """A thousand shards that each heard all topics would multiply every message by a thousand."""
+    """A thousand shards that each got all topics would multiply every message by a thousand."""
     async with leased_scenario(tmp_path, broker.url) as (scenario, _):
         await scenario.start()
         scenario.live_state.pipeline_health[IDENTITY] = HEALTH

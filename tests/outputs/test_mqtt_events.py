@@ -263,7 +263,7 @@ async def test_a_host_that_hangs_up_is_retried(tmp_path: Path) -> None:
         assert not scenario.output.is_well
 
 
-async def test_stopping_while_a_connection_is_being_made_leaves_nothing_behind(
+async def test_stopping_while_a_connection_is_being_made_ends_it(
     tmp_path: Path,
 ) -> None:
     """A broker that accepts and then stays silent does not delay the stop."""

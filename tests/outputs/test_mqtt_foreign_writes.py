@@ -54,7 +54,9 @@ async def publish(broker: Mosquitto, payloads: dict[str, bytes]) -> None:
             await stranger.publish(topic, payload, qos=1, retain=True)
 
 
-async def test_what_another_client_overwrites_or_deletes_is_restored(attacked: Attacked) -> None:
+async def test_messages_that_another_client_overwrites_or_deletes_are_restored(
+    attacked: Attacked,
+) -> None:
     """States of workspaces, pipelines and the bridge are ours again; others' topics stay."""
     scenario, broker = attacked
     async with Subscriber(broker.port) as subscriber:

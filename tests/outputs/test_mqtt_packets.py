@@ -124,7 +124,7 @@ async def test_messages_of_one_turn_leave_in_one_write(
 
 
 async def test_more_than_a_socket_takes_at_once_arrives(broker: Mosquitto) -> None:
-    """What the socket does not take is written later, after what it took."""
+    """Bytes that the socket does not take are written later, after those that it took."""
     link = MqttLink(
         settings_for(broker.url),
         clock=SystemClock(),

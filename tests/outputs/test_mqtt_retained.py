@@ -282,7 +282,7 @@ async def test_only_our_own_topics_are_cleared(scenario: MqttScenario, broker: M
 async def test_a_former_broker_is_cleared_when_it_is_used_again(
     scenario: MqttScenario, broker: Mosquitto, tmp_path: Path
 ) -> None:
-    """What is published to another broker meanwhile says nothing about the topics of this one."""
+    """Messages at another broker meanwhile say nothing about the topics of this one."""
     (tmp_path / "other").mkdir()
     async with Mosquitto(tmp_path / "other") as other:
         here = scenario.settings

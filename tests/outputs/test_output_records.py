@@ -14,7 +14,7 @@ from monitor.outputs.settings import OutputRecord
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.section)
 def test_a_record_and_its_class_name_each_other(record: OutputRecord) -> None:
-    """What completion, configuration and summary know of an output is what the daemon builds."""
+    """Completion, configuration and summary know the outputs that the daemon builds."""
     output = record.load()
     assert issubclass(output, EventOutput)
     assert output.record is record

@@ -115,7 +115,7 @@ def test_as_many_lines_as_fit_are_written_at_once(tmp_path: Path) -> None:
 
 
 def test_a_failed_rotation_is_tried_again(tmp_path: Path) -> None:
-    """Nothing is written beyond the size meanwhile, and no empty file is left behind."""
+    """Nothing is written beyond the size meanwhile, and no empty file is left."""
     clock = ManualClock(EVENING)
     folder = tmp_path / "folder"
     folder.mkdir()

@@ -67,7 +67,7 @@ async def test_a_recipe_that_is_no_longer_used_does_not_speak_for_its_flow(
     assert await kept(scenario) == {"job_group/11/46"}
 
 
-async def test_what_runs_and_what_is_not_listed_yet_stays(
+async def test_running_and_not_yet_listed_pipelines_stay(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A run of many weeks keeps its pipeline; before the first list nothing counts as missing."""

@@ -150,7 +150,7 @@ async def test_confirm_returns_what_the_workspace_answers(
     assert {event.split(":")[0] for event in await legacy.run_events()} == {"2"}
 
 
-async def test_what_cannot_be_tracked_now_is_tracked_later(
+async def test_a_run_that_cannot_be_tracked_now_is_tracked_later(
     legacy: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A run that the operator names during an outage is followed after it."""

@@ -95,7 +95,7 @@ def loud(lines: Sequence[MutableMapping[str, Any]]) -> list[Mapping[str, Any]]:
 async def test_a_lost_operation_is_published_by_one_line_and_one_event(
     followed: Followed, clock: ManualClock
 ) -> None:
-    """What was offered is refused, which leaves the workspace degraded until it returns."""
+    """An operation that is refused now leaves the workspace degraded until it returns."""
     await followed.poll()
     before = len(await followed.scenario.changes())
     followed.sandbox.world.options.lose["listSchedules"] = 0.0
@@ -132,7 +132,7 @@ async def test_a_lost_operation_is_published_by_one_line_and_one_event(
 async def test_a_second_loss_does_not_put_off_the_probe(
     followed: Followed, clock: ManualClock
 ) -> None:
-    """What is lost just after a probe is probed within a minute, however much follows."""
+    """A loss just after a probe is probed within a minute, however much follows."""
     await followed.capability_discovery.discover()
     followed.sandbox.world.options.lose.update({"listSchedules": 0.0, "listPlans": 0.0})
     await followed.poll()
@@ -146,7 +146,7 @@ async def test_a_second_loss_does_not_put_off_the_probe(
     assert followed.capability_discovery.seconds_until_due() == first - 20
 
 
-async def test_what_is_read_no_more_is_forgotten_at_once(followed: Followed) -> None:
+async def test_figures_that_are_read_no_more_are_forgotten_at_once(followed: Followed) -> None:
     """Figures of a lost ability are not shown until they grow old; schedules are not over by it."""
     context = followed.scenario.context
     figures = Figures(values={"flow": 8.0}, until=context.clock.now())
@@ -227,7 +227,7 @@ async def test_a_renewal_is_logged_in_one_line(followed: Followed) -> None:
         ("getConnectionStatus", Capability.READ_CONNECTIONS),
     ],
 )
-async def test_what_is_no_harmless_read_is_probed_harmlessly(
+async def test_operations_that_are_no_harmless_reads_are_probed_harmlessly(
     followed: Followed, clock: ManualClock, operation_id: str, capability: Capability
 ) -> None:
     """A probe never reports it as back while it is gone, and creates or deletes nothing."""

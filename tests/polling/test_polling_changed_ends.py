@@ -164,7 +164,7 @@ async def test_a_part_whose_failure_is_taken_back_explains_nothing(
 async def test_a_plan_run_hides_no_failure_that_its_flow_run_hides_no_more(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """What a part of a part takes back is taken back by the whole, long after its end."""
+    """A success of a part that is taken back is taken back by the whole, long after its end."""
     await begin_plan_run(scenario, workspace)
     workspace.put_flow_run(71, "Complete")
     put_parts(workspace, "Failed", ranfor="plan")

@@ -107,7 +107,7 @@ async def test_an_old_denial_counts_after_our_clock_was_set(
 async def test_a_run_that_is_observed_while_our_clock_is_set_is_confirmed_now(
     watched: Scenario, workspace: TinyWorkspace, clock: ManualClock, ours: SetClock, step: timedelta
 ) -> None:
-    """What was dated before the step and is stored after it is as old as it is."""
+    """An observation dated before the step and stored after it is as old as it is."""
     workspace.put_job_group(1)
     await watched.poll("changes")
     key = watched.key(1)

@@ -78,7 +78,7 @@ async def test_nothing_is_shown_while_secrets_are_not_known(
 async def test_very_many_settings_are_compared_in_part(
     scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
-    """What is stored has a bound, and the log reports that there is more."""
+    """The stored part has a bound, and the log reports that there is more."""
     with structlog.testing.capture_logs() as lines:
         for value in ("x", "y"):
             await read_settings(scenario, workspace, most=2, a=value, b=value, c=value)

@@ -18,7 +18,7 @@ from tests.polling.tiny_workspace import TinyWorkspace
 async def test_a_restart_does_not_believe_what_was_doubted(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, poll: str
 ) -> None:
-    """What the store knows to be in the window must be listed also after a restart."""
+    """Rows that the store knows to be in the window must be listed also after a restart."""
     put(workspace, poll, 1, "Complete")
     await scenario.poll(poll)
     workspace.unlisted[TABLES[poll]] = workspace.EVERYTHING
@@ -60,7 +60,7 @@ async def test_a_write_that_only_its_id_has_shown_may_come_late_over_a_restart(
 
 
 @BOTH
-async def test_what_another_list_shows_meanwhile_is_not_missed(
+async def test_a_run_that_another_list_shows_meanwhile_is_not_missed(
     scenario: Scenario, workspace: TinyWorkspace, poll: str
 ) -> None:
     """A run that begins after the answer of the change list need not be in that answer."""

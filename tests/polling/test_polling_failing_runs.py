@@ -89,7 +89,7 @@ async def test_active_runs_that_fail_come_last(
     assert ended == {f"{number}:succeeded" for number in range(5, 9)}
 
 
-async def test_the_reconciliation_continues_behind_a_run_that_fails(
+async def test_the_reconciliation_continues_after_a_run_that_fails(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A job group that cannot be read hides neither another that is gone nor a plan run."""
@@ -182,7 +182,7 @@ async def test_an_old_flow_run_that_is_gone_is_not_read_again(
 async def test_an_old_flow_run_that_cannot_be_read_is_given_up(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """What ended before we followed is worth a stated number of attempts, not all requests."""
+    """A run that ended before we followed is worth a number of attempts, not all requests."""
     before = stamp(scenario.since() - timedelta(hours=2))
     row = workspace.put_job_group(1, "Complete", createdAt=before, flowRun={"id": 71})
     row["updatedAt"] = before

@@ -70,7 +70,7 @@ async def test_a_status_that_its_parts_do_not_come_to_is_doubted(
 async def test_a_status_that_lags_is_read_alone(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """While only the status is behind, its job groups are not read again with it."""
+    """While only the status is late, its job groups are not read again with it."""
     await run_once(scenario, workspace, clock, 71)
     put_run(workspace, 72, status="InProgress")
     await poll_all(scenario)

@@ -82,7 +82,7 @@ async def test_a_run_that_is_seen_after_its_flow_was_deleted_does_not_keep_it(
 async def test_a_run_that_began_after_its_flow_was_found_gone_keeps_it(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """What runs is there, whatever its list and its id have said."""
+    """A run that is there counts, whatever its list and its id have said."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}, 12: {"id": 12, "name": "Other"}}
     await scenario.polls.pipeline_names.poll()
     del workspace.tables["flows"][11]
@@ -99,7 +99,7 @@ async def test_a_run_that_began_after_its_flow_was_found_gone_keeps_it(
 async def test_a_flow_that_runs_while_it_is_deleted_goes_with_its_run(
     scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
-    """What runs is known for as long as it does, and its end is published."""
+    """A running pipeline is known for as long as it runs, and its end is published."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
     await scenario.polls.pipeline_names.poll()
     workspace.put_job_group(1)
@@ -116,7 +116,7 @@ async def test_a_flow_that_runs_while_it_is_deleted_goes_with_its_run(
     assert scenario.live_state.view.pipeline_health() == ()
 
 
-async def test_what_only_history_has_named_is_forgotten(
+async def test_pipelines_that_only_history_has_named_are_forgotten(
     unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """The initial poll shows runs of flows that were deleted before anybody followed them."""
@@ -141,7 +141,7 @@ async def test_what_only_history_has_named_is_forgotten(
     assert is_known(unbegun)
 
 
-async def test_what_was_never_listed_is_forgotten_a_month_after_its_newest_run(
+async def test_a_flow_that_was_never_listed_is_forgotten_a_month_after_its_newest_run(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """It may be another person's, or may have come and gone between two lists."""
@@ -156,7 +156,7 @@ async def test_what_was_never_listed_is_forgotten_a_month_after_its_newest_run(
     assert not is_known(scenario)
 
 
-async def test_what_a_schedule_names_stays(
+async def test_pipelines_that_a_schedule_names_stay(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A schedule that the token may see can start it any time, though no list shows it."""
@@ -174,7 +174,7 @@ async def test_what_a_schedule_names_stays(
 async def test_without_an_inventory_nothing_is_forgotten(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """What runs have named is all there is to know then."""
+    """The pipelines that runs have named are all there is to know then."""
     scenario.live_state.update_workspace(NAME, capabilities=frozenset({"list_changes"}))
     workspace.put_job_group(1, "Failed")
     await scenario.polls.changes.poll()

@@ -149,7 +149,7 @@ async def test_the_only_flow_hides_all_runs_where_no_list_shows_runs(
     assert not is_known(scenario, clock)
 
 
-async def test_what_all_flows_did_while_they_were_hidden_is_reported_once_one_is_shown(
+async def test_runs_of_all_hidden_flows_are_reported_once_one_is_shown(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Also what ended before the list of flows was read: a list came empty before the doubt."""

@@ -67,7 +67,7 @@ async def test_a_restart_emits_no_old_run(
     assert await unbegun.run_events() == []
 
 
-async def test_no_end_waits_behind_old_flow_runs(
+async def test_old_flow_runs_delay_no_end(
     unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Old flow runs have a poll of their own: the end of a new one is read without any of them."""
@@ -91,7 +91,7 @@ async def test_no_end_waits_behind_old_flow_runs(
     assert flow_runs.seconds_until_due(Urgency.OLD) == 0.0
 
 
-async def test_what_runs_at_the_initial_poll_is_followed(
+async def test_active_runs_of_the_initial_poll_are_followed(
     unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A run that began long ago and still runs is published, and so is its end."""
@@ -326,7 +326,7 @@ async def test_more_old_flow_runs_than_are_kept_have_their_turn_afterwards(
 async def test_history_is_not_over_while_a_list_is_refused(
     unbegun: Scenario, workspace: TinyWorkspace
 ) -> None:
-    """What is refused for now is not read, so that history goes on when it is given back."""
+    """A list that is refused for now is not read; history goes on when it is given back."""
     workspace.put_job_group(1, "Complete")
     await unbegun.begin()
     await poll_all(unbegun)

@@ -93,7 +93,7 @@ async def test_every_type_is_counted_once(reading: Scenario, workspace: TinyWork
 async def test_one_count_that_fails_costs_no_other(
     reading: Scenario, workspace: TinyWorkspace
 ) -> None:
-    """What is refused is absent and not requested again; a passing failure fails the poll."""
+    """A refused count is absent and not requested again; a passing failure fails the poll."""
     workspace.faults = {"plans/count": FORBIDDEN, "flows/count": OVERLOADED}
     objects = Objects(reading.context)
     for _ in range(2):
@@ -317,7 +317,7 @@ async def test_a_running_poller_reads_slowly_and_forgets_what_is_lost(
     assert 2 <= second <= 4
 
 
-async def test_what_was_switched_off_is_not_shown_any_more(
+async def test_rows_of_a_poll_that_was_switched_off_are_not_shown_any_more(
     reading: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A reload that turns a poll off drops what it had read."""

@@ -71,7 +71,7 @@ async def test_few_ends_are_read_by_their_ids(scenario: Scenario, workspace: Tin
     assert (workspace.count(_LIST), workspace.count(_BY_ID)) == (0, 3)
 
 
-async def test_what_a_page_omits_is_read_alone(
+async def test_job_groups_that_a_page_omits_are_read_alone(
     scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A list that lacks some, or shows some without records, proves nothing about those."""
@@ -164,7 +164,7 @@ async def test_ids_that_lie_far_apart_are_found_in_a_few_pages(
 async def test_an_overloaded_list_is_asked_again_soon(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """What cannot be read now is neither given up nor read one by one."""
+    """Runs that cannot be read now are neither given up nor read one by one."""
     put_ended(workspace, range(1, 41))
     workspace.faults[_LIST] = OVERLOADED
     async with readers(scenario):

@@ -119,7 +119,7 @@ async def test_a_flow_whose_run_has_no_end_stays_unshared(
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])
-async def test_what_an_idle_flow_did_before_it_was_found_unshared_is_read(
+async def test_runs_of_an_idle_flow_before_it_was_found_unshared_are_read(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, *, is_stopped: bool
 ) -> None:
     """Its list showed it last before the run, ten minutes or a stop of hours ago."""

@@ -114,7 +114,7 @@ async def test_a_mass_deletion_is_learned_within_the_budget(
 
 
 @ALL
-async def test_what_may_not_be_read_is_not_removed(
+async def test_flows_that_may_not_be_read_are_not_removed(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, table: str
 ) -> None:
     """A list that shows nothing it has shown, beside ids that are refused, is doubted for a day."""
@@ -152,7 +152,7 @@ async def test_an_object_that_cannot_be_read_now_decides_nothing(
 async def test_another_persons_token_is_no_mass_deletion(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, table: str
 ) -> None:
-    """What it may not see is denied, not refused, in some workspaces: nothing is removed."""
+    """A flow that it may not see is denied, not refused, in some workspaces: nothing is removed."""
     fill(workspace, table, 4)
     workspace.documents["people/current"] = ANN
     await poll(scenario, table)

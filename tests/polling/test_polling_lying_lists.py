@@ -105,7 +105,7 @@ async def test_a_list_cut_short_is_doubted_at_the_cost_of_three_reads(
 async def test_deleted_runs_are_no_lie(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, poll: str
 ) -> None:
-    """What its id denies as well need not be in the list any more, however much it is."""
+    """A run that its id denies as well need not be in the list, however many they are."""
     for number in range(1, 11):
         put(workspace, poll, number, "Complete")
     await scenario.poll(poll)
@@ -300,7 +300,7 @@ async def test_a_stamp_of_long_ago_is_not_expected(
 
 
 @BOTH
-async def test_what_a_lying_list_hid_before_it_was_found_out_comes_too(
+async def test_runs_that_a_lying_list_hid_come_too(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, poll: str
 ) -> None:
     """An empty list of changes is believed until the reconciliation; then it is read again."""

@@ -63,12 +63,12 @@ def test_no_secret_is_kept_or_shown_under_any_name(
         "9f86d081884c7d659a2feaa0c55ad015",
     ],
 )
-def test_what_resembles_a_secret_is_hidden_under_any_name(value: str) -> None:
+def test_a_value_that_resembles_a_secret_is_hidden_under_any_name(value: str) -> None:
     """A harmless name does not make a secret harmless."""
     assert shown({"note": value}) == {"note": MASK}
 
 
-def test_what_is_no_secret_is_shown() -> None:
+def test_values_that_are_no_secrets_are_shown() -> None:
     """Switches, limits and plain texts are shown, under their whole names."""
     configuration = {
         "apiAccessTokens": {"enabled": True, "maximumLifetimeSeconds": -1},
@@ -97,7 +97,7 @@ def test_what_is_no_secret_is_shown() -> None:
         {"properties": {"motto": {"format": "password"}}},
     ],
 )
-def test_what_the_workspace_calls_secret_is_hidden(schema: dict[str, Any]) -> None:
+def test_values_that_the_workspace_calls_secret_are_hidden(schema: dict[str, Any]) -> None:
     """Every form of a schema's mark hides the value with all that lies below it."""
     names = secret_names_in(schema)
     assert "motto" in names

@@ -208,7 +208,7 @@ async def test_folders_are_read_only_where_they_are_needed(
 async def test_a_reading_of_schedules_shows_when_it_began_and_their_owner(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """What was written before that instant is in it; a failed reading moves nothing."""
+    """A change before that instant is in the reading; a failed reading moves nothing."""
     workspace.offset = timedelta(minutes=30)
     workspace.documents["people/current"] = {"id": 1, "email": "ann@example.com"}
     workspace.tables["schedules"] = {

@@ -253,7 +253,7 @@ async def test_short_pauses_without_end_leave_the_runs_overdue(
 
 
 @pytest.mark.parametrize("outage", ["server_error", "refused_token", "throttled"])
-async def test_what_waits_to_be_read_multiplies_no_requests(
+async def test_runs_that_wait_to_be_read_multiply_no_requests(
     followed: Followed, workspace: TinyWorkspace, outage: str
 ) -> None:
     """Ends whose records are still to be read, by whatever task, wait for the recovery too."""
@@ -312,7 +312,7 @@ async def test_two_lists_that_are_broken_for_good_make_a_steady_status(
 async def test_an_outage_of_all_is_one_although_two_lists_were_broken_before(
     followed: Followed, workspace: TinyWorkspace
 ) -> None:
-    """What fails beside an operation that answers says nothing once that fails too."""
+    """An operation that fails beside an answer says nothing once the answering one fails too."""
     workspace.faults |= {"jobLibrary": OVERLOADED, "planSnapshotRuns": OVERLOADED}
     await followed.pass_time(300)
     workspace.faults[".*"] = OVERLOADED

@@ -193,7 +193,7 @@ async def test_a_stranger_is_not_linked_and_costs_a_bounded_number_of_reads(
 
 
 async def test_runs_from_before_are_no_parts(scenario: Scenario, workspace: TinyWorkspace) -> None:
-    """What was created earlier cannot have been started by it, so nothing is read."""
+    """A run that was created earlier cannot have been started by it, so nothing is read."""
     earlier = stamp(workspace.now() - timedelta(seconds=5))
     await begin_plan_run(scenario, workspace)
     workspace.put_job_group(1, ranfor="plan", createdAt=earlier)

@@ -65,7 +65,7 @@ def test_reads_find_the_edition_whatever_the_document_shows(
 def test_the_loss_of_one_read_is_no_other_edition(
     edition: Edition, served: Edition | None, lost: str
 ) -> None:
-    """What was found before stands where the reads that are left fit it as well as any."""
+    """The edition stands where the reads that are left fit it as well as any."""
     found = reads_of(edition) - {lost}
     specification = document(served) if served is not None else frozenset()
 
@@ -73,7 +73,7 @@ def test_the_loss_of_one_read_is_no_other_edition(
     assert infer_edition(proof, specification, before=edition)[0] is edition
 
 
-def test_what_no_edition_has_together_is_open() -> None:
+def test_reads_that_no_edition_has_together_are_open() -> None:
     """Reads that no edition serves together give the edition ``open`` and a reason."""
     found = frozenset({"getCurrentPerson", "listUserDefinedFunctions"})
     edition, reason = infer_edition(Proof(found=found, refused=READS - found), document(Edition.RL))
@@ -145,7 +145,7 @@ async def test_an_outage_proves_nothing(
 async def test_a_loss_is_published_once_and_a_return_too(
     scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
-    """What is missing is switched off with one event, however often it is found missing."""
+    """Each loss switches off with one event, however often it is found again."""
     capability_discovery = CapabilityDiscovery(
         scenario.context, ReachabilityJudge(scenario.context)
     )

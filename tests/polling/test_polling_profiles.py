@@ -96,7 +96,7 @@ async def test_a_run_without_a_profile_is_no_failure(
     assert workspace.count("jobGroups/3/profileResults") == 0
 
 
-async def test_what_fails_for_now_is_read_next_time(
+async def test_profiles_that_fail_for_now_are_read_next_time(
     scenario: Scenario, workspace: TinyWorkspace, profiles: Profiles
 ) -> None:
     """An outage costs no profile."""
@@ -127,7 +127,7 @@ async def test_a_lost_operation_is_no_missing_profile(
     assert read(scenario) == {}
 
 
-async def test_what_was_forgotten_is_read_again(
+async def test_forgotten_profiles_are_read_again(
     scenario: Scenario, workspace: TinyWorkspace, profiles: Profiles
 ) -> None:
     """Once profiles are back, outputs without a newer run are shown as before."""

@@ -103,7 +103,7 @@ async def test_a_workspace_without_the_list_is_as_well_as_before(
 
 
 async def test_an_outage_is_tried_again(scenario: Scenario, workspace: TinyWorkspace) -> None:
-    """What could not be read now is read by the next poll."""
+    """A run that could not be read now is read by the next poll."""
     serve(workspace, {45: "Clean orders"})
     workspace.faults[_LIST] = OVERLOADED
     await run_of(scenario, workspace, 45, 1)

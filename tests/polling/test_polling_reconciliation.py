@@ -26,7 +26,7 @@ async def one_running(scenario: Scenario, workspace: TinyWorkspace, clock: Manua
     await clock.advance(300)
 
 
-async def test_an_active_run_behind_the_overlap_is_found(
+async def test_an_active_run_before_the_overlap_is_found(
     scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A run whose stamp lies before the watermark less the overlap is observed while it runs."""
@@ -41,10 +41,10 @@ async def test_an_active_run_behind_the_overlap_is_found(
     assert await scenario.run_events() == ["1:queued", "1:started"]
 
 
-async def test_an_ended_run_behind_the_overlap_is_found(
+async def test_an_ended_run_before_the_overlap_is_found(
     scenario: Scenario, workspace: TinyWorkspace
 ) -> None:
-    """What was created in the last day is listed again, so that a run missed whole is published."""
+    """Runs of the last day are listed again, so that one missed whole is published."""
     await scenario.polls.changes.poll()
     late = stamp(workspace.now() - timedelta(seconds=1_000))
     workspace.put_job_group(1, "Failed", createdAt=late, updatedAt=late)

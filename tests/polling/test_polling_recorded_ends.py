@@ -132,7 +132,7 @@ async def test_job_records_do_not_stand_for_the_reading_of_a_hidden_run(
     assert "1:failed" in await scenario.run_events()
 
 
-async def test_a_hidden_end_starves_behind_no_runs_that_go_on(
+async def test_runs_that_go_on_delay_no_hidden_end(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Sixty runs whose records are over are read in turns, those that go on less and less often."""

@@ -76,7 +76,7 @@ async def test_reading_known_runs_does_not_confirm_a_kind_whose_list_is_refused(
 async def test_no_run_is_lost_while_its_list_is_refused(
     discovered: Discovered, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """What answers 410 to its list may answer so to every id: then nothing has ended."""
+    """A run that answers 410 to its list may answer so to every id: then nothing has ended."""
     workspace.faults["jobLibrary"] = workspace.faults["jobGroups/.*"] = GONE
     for _ in range(4):
         await clock.advance(300)
@@ -114,7 +114,7 @@ async def test_a_refused_list_is_known_over_a_restart(
     assert again.scenario.context.can(Capability.LIST_CHANGES)
 
 
-async def test_what_was_never_answered_is_not_offered(
+async def test_an_operation_that_was_never_answered_is_not_offered(
     unbegun: Scenario, workspace: TinyWorkspace
 ) -> None:
     """A token that never could list plan runs is no outage, however often it is refused."""
@@ -133,7 +133,7 @@ async def test_what_was_never_answered_is_not_offered(
 async def test_an_edition_that_is_configured_smaller_expects_nothing_more(
     discovered: Discovered, workspace: TinyWorkspace
 ) -> None:
-    """What is outside the configured edition is not missed: that is the way out of the alert."""
+    """Operations outside the configured edition are not missed: that ends the alert."""
     workspace.faults["jobLibrary"] = FORBIDDEN
     await discovered.run("changes")
     assert discovered.status.refused

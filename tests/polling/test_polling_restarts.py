@@ -139,10 +139,10 @@ def editions_with(*ways: tuple[object, ...]) -> list[pytest.ParameterSet]:
 
 
 @pytest.mark.parametrize(("edition", "choice"), editions_with(*((choice,) for choice in _CHOICES)))
-async def test_what_a_token_may_not_read_is_no_change_of_each_restart(
+async def test_an_operation_that_a_token_may_not_read_is_no_change_of_each_restart(
     tmp_path: Path, edition: Edition, choice: str
 ) -> None:
-    """What only its own poll reads was refused from the start, and no probe offers it again."""
+    """An operation that only its own poll reads was refused from the start, and stays refused."""
     configured = edition if choice == "configured" else None
     async with lives(tmp_path, edition, configured=configured) as it:
         it.options.lose.update(WITHHELD)
@@ -194,7 +194,7 @@ async def test_a_small_budget_changes_nothing(tmp_path: Path) -> None:
 
 
 @EVERY
-async def test_what_changed_while_the_monitor_was_away_is_published_once(
+async def test_rights_that_changed_while_the_monitor_was_away_are_published_once(
     tmp_path: Path, edition: Edition
 ) -> None:
     """A right that was withdrawn and one that was given, though only their own polls read them."""
@@ -216,7 +216,7 @@ async def test_what_changed_while_the_monitor_was_away_is_published_once(
 
 
 async def test_a_refusal_outlasts_reads_that_have_no_answer(tmp_path: Path) -> None:
-    """What was refused and answers 503 now, before and after a restart, is still refused."""
+    """An operation that was refused and answers 503 now, over a restart, is still refused."""
     async with lives(tmp_path, Edition.RL) as it:
         await it.live(seconds=600)
         it.options.lose.update({"listSchedules": 0.0, "listApiAccessTokens": 0.0})

@@ -115,7 +115,7 @@ def test_jobs_are_counted_by_our_words_and_theirs() -> None:
 def test_a_plan_run_reports_its_own_end(
     finished_at: datetime | None, finished_by: EndBasis | None
 ) -> None:
-    """What the very run reports is exact; without it nothing stands in."""
+    """The end that the very run reports is exact; without it nothing stands in."""
     row = PlanRunRow(id="7", native_status="Failed", finished_at=finished_at, updated_at=at(11))
     end = plan_run_observation(row, workspace="w", source=Source.POLL, observed_at=START, plan=None)
 
@@ -185,7 +185,7 @@ async def test_the_page_of_a_cloud_drops_the_api_label(unbegun: Scenario) -> Non
 
 
 def test_a_bounded_memory_forgets_the_unused() -> None:
-    """What was used last stays; the bound holds."""
+    """The item that was used last stays, and the bound holds."""
     memory: BoundedMemory[int, str] = BoundedMemory(2)
     memory.put(1, "a")
     memory.put(2, "b")

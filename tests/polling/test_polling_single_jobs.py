@@ -145,7 +145,7 @@ async def test_the_progress_of_an_active_run_shows_its_jobs(
     assert [job.status for job in active.run.jobs.records] == [Status.SUCCEEDED, Status.RUNNING]
 
 
-def test_what_an_older_version_stored_is_still_read() -> None:
+def test_entries_of_an_older_version_are_still_read() -> None:
     """It had ids in the place of records; a run without records takes no more room than before."""
     old = (
         b'{"key":{"workspace":"w","kind":"job_group","id":"7"},"status":"succeeded",'

@@ -29,7 +29,7 @@ def attempts(scenario: Scenario, poll: str, outcome: str) -> float:
     return scenario.sample("dataprep_monitor_polls_total", **labels)
 
 
-async def test_what_stays_due_waits_ever_longer_for_the_store(
+async def test_runs_that_stay_due_wait_ever_longer_for_the_store(
     unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """It is tried every ten seconds in a long outage, and at the latest so long after it."""

@@ -112,7 +112,7 @@ async def test_a_restart_resumes_the_look_up(
 async def test_the_waits_grow_up_to_a_day(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """What can never be read costs a read a day in the end."""
+    """A run that can never be read costs a read a day in the end."""
     await observe_unlabelled(scenario, workspace, FORBIDDEN)
     first = await poll_when_due(scenario, clock, 2 * _DAY_SECONDS)
     reads = workspace.count(FULL)

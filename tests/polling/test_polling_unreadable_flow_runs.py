@@ -96,7 +96,7 @@ async def test_the_only_flow_run_is_named_and_proves_nothing(
     assert (NAME, FLOW_RUN) not in unbegun.live_state.complete
 
 
-async def test_what_can_be_read_again_is_no_longer_named(
+async def test_a_run_that_can_be_read_again_is_no_longer_named(
     unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """It is tried on, less and less often, and its end is published."""
@@ -140,7 +140,7 @@ async def test_the_failure_of_a_refused_flow_run_is_that_of_its_parts(
 
 
 @pytest.mark.parametrize("status", ["Failed", "Complete"])
-async def test_what_the_refused_flow_run_reports_later_decides(
+async def test_the_later_report_of_a_refused_flow_run_decides(
     unbegun: Scenario, workspace: TinyWorkspace, clock: ManualClock, status: str
 ) -> None:
     """The same end confirms the derived one, another one corrects it."""

@@ -33,7 +33,7 @@ async def test_a_usual_end_takes_no_read(
 async def test_nothing_is_derived_before_a_list_that_began_after_the_last_part(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """What follows the last known part is seen first; without a new list the status is read."""
+    """Rows after the last known part are seen first; without a new list the status is read."""
     await usual(scenario, workspace, clock)
     put_run(workspace, 74, status="InProgress")
     await poll_all(scenario)
@@ -49,7 +49,7 @@ async def test_nothing_is_derived_before_a_list_that_began_after_the_last_part(
 async def test_a_success_that_ends_a_failure_is_read(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """What resolves an alert is what the workspace says, never what was derived."""
+    """The end that resolves an alert is what the workspace says, never a derived one."""
     await usual(scenario, workspace, clock)
     put_run(workspace, 74, part="Failed", status="Failed")
     await poll_all(scenario)
@@ -93,7 +93,7 @@ async def test_a_derived_end_is_confirmed_when_there_is_room(
 async def test_a_wrong_derived_end_is_corrected(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """What the workspace says afterwards stands, with the true end's own event, after a restart."""
+    """The workspace's later word stands, with the true end's own event, after a restart."""
     await usual(scenario, workspace, clock)
     await end_usual(scenario, workspace, clock, 74, status="Canceled")
     assert (await scenario.run_events(FLOW_RUN))[-1] == "74:succeeded"

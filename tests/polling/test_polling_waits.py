@@ -118,7 +118,9 @@ async def test_of_many_failures_only_those_wait_that_can_be_read_in_time(
     assert 0 < sum(in_time) < 10
 
 
-async def test_what_may_wait(scenario: Scenario, workspace: TinyWorkspace) -> None:
+async def test_only_news_of_a_failure_may_wait(
+    scenario: Scenario, workspace: TinyWorkspace
+) -> None:
     """Only an unpublished failure of a job group waits, and none where nothing may wait."""
     workspace.put_job_group(1, "InProgress")
     await scenario.polls.changes.poll()

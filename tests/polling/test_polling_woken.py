@@ -60,7 +60,7 @@ async def test_before_the_first_whole_list_a_woken_poll_is_the_regular_one(
 async def test_a_woken_poll_moves_no_watermark_and_confirms_nothing(
     scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock, poll: str
 ) -> None:
-    """What appears late after the newest change is found by the regular poll, none is lost."""
+    """A late row after the newest change is found by the regular poll, and none is lost."""
     kind = RunKind.JOB_GROUP if poll == "changes" else RunKind.PLAN_RUN
     put = workspace.put_job_group if poll == "changes" else workspace.put_plan_run
     changes = getattr(scenario.polls, poll)
@@ -232,7 +232,7 @@ async def test_rows_that_have_not_changed_are_not_read_again(
 
 
 async def test_in_doubt_every_row_is_read(scenario: Scenario, workspace: TinyWorkspace) -> None:
-    """What a doubted list shows is handled whole."""
+    """All rows of a doubted list are handled."""
     workspace.put_job_group(1, "Complete")
     await scenario.polls.changes.poll()
     scenario.polls.written[RunKind.JOB_GROUP].check.doubt({"7"}, "it shows it by its id")

@@ -25,7 +25,7 @@ def test_assumptions_name_operations() -> None:
         assert set(assumption.operations) <= ids, key
 
 
-def test_what_is_not_described_is_assumed() -> None:
+def test_operations_without_a_description_are_assumed() -> None:
     """An operation without public description documents what was assumed."""
     assert [
         operation.operation_id

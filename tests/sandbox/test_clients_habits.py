@@ -32,7 +32,7 @@ async def test_paths_ignore_case_and_a_last_slash(workspace: Workspace, path: st
 
 
 async def test_an_edition_refuses_in_any_case() -> None:
-    """What an edition does not have is an unknown route, however its path is written."""
+    """An operation that an edition lacks is an unknown route, however its path is written."""
     async with open_workspace(Edition.LE) as workspace:
         for path in ("/v4/flows", "/v4/FLOWS/"):
             answer = await workspace.get(path)
@@ -138,7 +138,7 @@ async def test_results_hang_on_the_job_that_writes(
 
 
 @pytest.mark.parametrize("path", ["/v4/flows", "/v4/outputObjects", "/v4/importedDatasets"])
-async def test_what_was_just_made_is_first(workspace: Workspace, path: str) -> None:
+async def test_a_new_object_is_first(workspace: Workspace, path: str) -> None:
     """A list shows the newest first, so that its first row is what was just made."""
     body = {
         "/v4/flows": {"name": "new"},

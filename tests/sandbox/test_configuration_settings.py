@@ -41,7 +41,7 @@ async def test_a_new_workspace_has_the_defaults_of_its_schema() -> None:
     ]
 
 
-async def test_what_is_saved_is_read_until_it_is_reset() -> None:
+async def test_saved_settings_are_read_until_they_are_reset() -> None:
     """By the current workspace and by its id alike; the reset returns how many were saved."""
     async with open_workspace() as workspace:
         saved = await save(

@@ -43,7 +43,7 @@ async def make(workspace: Workspace, **changes: Any) -> dict[str, Any]:
 
 
 async def test_a_connection_lives_and_dies(workspace: Workspace) -> None:
-    """What is made is read, listed, counted and deleted, and then 404."""
+    """A new connection is read, listed, counted and deleted, and then 404."""
     before = (await workspace.get("/v4/connections/count")).body["count"]
     made = await make(workspace)
     path = f"/v4/connections/{made['id']}"
@@ -175,7 +175,7 @@ async def test_the_list_of_connections_obeys_its_query(
 async def test_a_bad_connection_names_its_field(
     workspace: Workspace, change: dict[str, Any], field: str
 ) -> None:
-    """What is missing or of the wrong kind is 400 and named, and nothing is made."""
+    """A missing or wrong field is 400 and named, and nothing is made."""
     before = len(workspace.world.connections)
 
     answer = await workspace.post("/v4/connections", {**BODY, **change})

@@ -73,14 +73,14 @@ async def test_an_unknown_connector_is_not_found(workspace: Workspace, suffix: s
 async def test_bad_overrides_name_their_field(
     workspace: Workspace, body: object, named: str
 ) -> None:
-    """What changes nothing, or is no object, is 400 and named."""
+    """An override that changes nothing, or is no object, is 400 and named."""
     answer = await workspace.post(f"{PATH}/overrides", body)
     assert answer.is_refused(400, "ValidationFailed", named)
 
 
 @pytest.mark.parametrize("connector", sorted(defaults()))
 async def test_every_connector_fits_its_model(workspace: Workspace, connector: str) -> None:
-    """What is delivered has the public model's fields and words."""
+    """The delivered object has the public model's fields and words."""
     body = (await workspace.get(f"/v4/connectorMetadata/{connector}")).body
     assert faults(body, "ConnectorMetadataInfo", connector) == []
     assert body["connectionMetadata"]["name"] == connector

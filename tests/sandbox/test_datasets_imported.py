@@ -134,7 +134,7 @@ async def test_a_path_on_a_connection_is_a_file_there(
 async def test_a_bad_dataset_names_its_field(
     workspace: Workspace, body: object, named: str
 ) -> None:
-    """What is missing, unknown or of the wrong kind is 400 and named; nothing is made."""
+    """A missing, unknown or wrong field is 400 and named; nothing is made."""
     before = len(workspace.world.imported_datasets)
     answer = await workspace.post(DATASETS, body)
     assert answer.is_refused(400, "ValidationFailed", named)

@@ -136,7 +136,7 @@ async def test_a_connection_in_use_stays(workspace: Workspace) -> None:
 
 
 async def test_a_flow_goes_though_its_own_parts_hold_each_other(workspace: Workspace) -> None:
-    """What is deleted together holds nothing; recipes of other flows lose their input."""
+    """Objects that are deleted together hold nothing; recipes of other flows lose their input."""
     world, things = workspace.world, workspace.things
     reader = world.create(
         Recipe,

@@ -38,7 +38,7 @@ def ids(page: list[Any]) -> list[int]:
 
 
 @pytest.mark.parametrize("path", LISTS)
-async def test_a_late_row_appears_behind_the_overlap(workspace: Workspace, path: str) -> None:
+async def test_a_late_row_appears_before_the_overlap(workspace: Workspace, path: str) -> None:
     """It is readable by its id at once, and listed late with the stamp of its change."""
     workspace.world.options.late_rows = 1.0
     workspace.world.options.late_seconds = 90.0

@@ -83,7 +83,7 @@ def test_a_wrong_fault_is_one_clear_line(
 
 
 def test_every_option_of_the_world_is_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    """What can be changed can be requested, and is explained as table and as JSON."""
+    """Each option that can be changed can be requested, and is explained as table and as JSON."""
     names = [fault.name for fault in table()]
     assert tuple(names) == WorldOptions.__struct_fields__
     assert all(fault.description and fault.takes for fault in table())

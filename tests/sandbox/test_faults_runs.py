@@ -123,7 +123,7 @@ async def test_the_rate_of_samples_may_change_and_end() -> None:
 
 
 async def test_runs_that_begin_under_it_make_unfit_values() -> None:
-    """What was made before keeps its quality; what begins under the fault has so much less."""
+    """A run from before keeps its quality; one that begins under the fault has so much less."""
     async with running() as bench:
         recipe = bench.recipe()
         before = bench.engine.start_job_group(recipe, by=ANYBODY)

@@ -92,7 +92,7 @@ async def test_edges_make_no_circle(workspace: Workspace) -> None:
     ],
 )
 async def test_an_edge_needs_ends(workspace: Workspace, edge: dict[str, Any]) -> None:
-    """What names no node of the flow is refused by its field."""
+    """An id that is no node of the flow is refused by its field."""
     refused = await commit(workspace, workspace.things.totals.id, **edge)
     assert refused.is_refused(400, "ValidationFailed", "updateInfo")
 
@@ -154,7 +154,7 @@ async def test_a_replaced_dataset_is_read_by_the_next_run(workspace: Workspace) 
 async def test_a_replacement_names_two_datasets(
     workspace: Workspace, body: dict[str, int], field: str
 ) -> None:
-    """What names no dataset is refused by its field."""
+    """An id that is no dataset is refused by its field."""
     path = f"/v4/flows/{workspace.things.orders.id}/replaceDataset"
     refused = await workspace.request("PATCH", path, body=body)
     assert refused.is_refused(400, "ValidationFailed", field)

@@ -265,7 +265,7 @@ async def test_a_flow_embeds_what_is_in_it(workspace: Workspace) -> None:
     assert read.body["webhookFlowTasks"] == {"data": []}
 
 
-async def test_what_goes_in_and_out(workspace: Workspace) -> None:
+async def test_a_flow_lists_its_inputs_and_outputs(workspace: Workspace) -> None:
     """A flow lists the datasets that it reads and the outputs of its recipes."""
     things, world = workspace.things, workspace.world
     path = f"/v4/flows/{things.orders.id}"

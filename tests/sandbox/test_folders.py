@@ -19,7 +19,7 @@ async def workspace() -> AsyncIterator[Workspace]:
 
 
 async def test_a_folder_lives_and_dies(workspace: Workspace) -> None:
-    """What is made is read, listed, counted, changed and deleted, and then 404."""
+    """A new folder is read, listed, counted, changed and deleted, and then 404."""
     made = await workspace.request(
         "POST", "/v4/folders", body={"name": "Sales", "description": None}
     )

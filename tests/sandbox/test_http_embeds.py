@@ -49,7 +49,7 @@ async def test_lists_embed_in_every_row(workspace: Workspace) -> None:
 
 
 async def test_a_flow_run_is_embedded_under_both_spellings(workspace: Workspace) -> None:
-    """What one client finds under flowRun, another finds under flowrun."""
+    """The flow run is embedded as flowRun for one client and as flowrun for another."""
     flow_run = workspace.engine.start_flow_run(
         workspace.things.orders, by=workspace.things.owner.id
     )
@@ -143,7 +143,7 @@ async def test_the_webhook_tasks_of_a_flow_are_embedded(workspace: Workspace) ->
 async def test_an_unknown_association_lists_the_valid_ones(
     workspace: Workspace, embed: str
 ) -> None:
-    """What cannot be embedded is 400 with the names that could be, in a list without rows too."""
+    """An unknown association is 400 with the valid names, in a list without rows too."""
     job_group = workspace.job_group()
 
     one = await workspace.get(f"/v4/jobGroups/{job_group.id}", embed=embed)
@@ -177,7 +177,7 @@ async def test_an_unknown_association_lists_the_valid_ones(
     ],
 )
 def test_unreadable_embeds_are_refused(text: str) -> None:
-    """What is not of the language is 400, naming the parameter."""
+    """Text that is not of the language is 400, naming the parameter."""
     with pytest.raises(ApiError, match='"embed"') as caught:
         parse_embeds([text])
     assert caught.value.status == 400

@@ -84,7 +84,7 @@ async def test_a_flow_runs_without_a_body_and_once_per_execution_id(workspace: W
 async def test_a_bad_flow_run_names_its_field(
     workspace: Workspace, body: object, field: str
 ) -> None:
-    """What cannot be run is 400 and starts nothing."""
+    """A flow run that cannot start is 400 and starts nothing."""
     answer = await workspace.post(f"/v4/flows/{workspace.things.orders.id}/run", body)
 
     assert answer.is_refused(400, "ValidationFailed", f'"{field}"')
@@ -101,7 +101,7 @@ async def test_an_empty_flow_cannot_run(workspace: Workspace) -> None:
 
 
 async def test_a_flow_run_has_neither_status_nor_end(workspace: Workspace) -> None:
-    """The object shows flow and dates; its status is a plain text behind its own path."""
+    """The object shows flow and dates; its status is a plain text under its own path."""
     flow = workspace.things.orders
     started = await workspace.post(f"/v4/flows/{flow.id}/run", {})
     flow_run = workspace.world.flow_runs.get(started.body["flowRunId"])
@@ -133,7 +133,7 @@ async def test_the_job_groups_of_a_flow_run_come_whole(workspace: Workspace) -> 
 
 
 async def test_the_current_person_is_the_tokens(workspace: Workspace) -> None:
-    """The person behind the token is shown, with privileges on request."""
+    """The token's own person is shown, with privileges on request."""
     plain = await workspace.get("/v4/people/current")
     full = await workspace.get("/v4/people/current", includePrivileges="true", fields="id")
 

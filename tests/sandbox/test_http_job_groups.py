@@ -111,7 +111,7 @@ async def test_profiling_follows_the_override(workspace: Workspace) -> None:
 async def test_a_bad_run_request_names_its_field(
     workspace: Workspace, body: object, field: str
 ) -> None:
-    """What cannot be run is 400 ValidationFailed, naming the field at fault."""
+    """A request that cannot run is 400 ValidationFailed, naming the field at fault."""
     answer = await workspace.post("/v4/jobGroups", body)
 
     assert answer.is_refused(400, "ValidationFailed", f'"{field}"')
@@ -170,7 +170,7 @@ async def test_jobs_come_in_the_order_of_work(workspace: Workspace) -> None:
     assert {"jobType", "status", "lastHeartbeatAt", "startedAt", "finishedAt"} <= first.keys()
 
 
-async def test_what_was_read_and_made_is_shown(workspace: Workspace) -> None:
+async def test_inputs_and_outputs_of_a_job_group_are_shown(workspace: Workspace) -> None:
     """Inputs come in the envelope, outputs as files and tables without one."""
     job_group = workspace.job_group(status=NativeStatus.COMPLETE)
     path = f"/v4/jobGroups/{job_group.id}"

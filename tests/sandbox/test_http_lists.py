@@ -202,7 +202,7 @@ async def test_names_are_filtered(
     assert bool(answer.ids) is found
 
 
-async def test_the_library_filter_matches_names_behind_a_row(workspace: Workspace) -> None:
+async def test_the_library_filter_matches_names_of_related_objects(workspace: Workspace) -> None:
     """The library is filtered by id, recipe, flow and creator, though rows have no name."""
     job_group = workspace.job_group()
 

@@ -59,7 +59,7 @@ async def test_a_plan_runs_once_per_execution_id(workspace: Workspace) -> None:
 async def test_a_bad_plan_run_names_its_field(
     workspace: Workspace, body: object, field: str
 ) -> None:
-    """What cannot be run is 400 and starts nothing."""
+    """A plan run that cannot start is 400 and starts nothing."""
     answer = await workspace.post(f"/v4/plans/{workspace.things.nightly.id}/run", body)
 
     assert answer.is_refused(400, "ValidationFailed", f'"{field}"')

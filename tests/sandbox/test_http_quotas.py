@@ -28,7 +28,7 @@ async def spend(workspace: Workspace, times: int) -> list[Answer]:
     return [await workspace.post(TEST, {}) for _ in range(times)]
 
 
-async def test_what_is_left_stands_on_the_answer(workspace: Workspace) -> None:
+async def test_the_rest_of_a_quota_stands_on_the_answer(workspace: Workspace) -> None:
     """Operations with a quota show limit, rest and reset, also when they refuse the body."""
     (answer,) = await spend(workspace, 1)
 

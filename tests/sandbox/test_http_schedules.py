@@ -108,7 +108,7 @@ async def test_every_published_kind_is_accepted(workspace: Workspace, sent: dict
 async def test_a_trigger_that_was_not_sent_is_shown_like_one_that_was(
     workspace: Workspace,
 ) -> None:
-    """What is read from a document is written as that document again."""
+    """A trigger that is read from a document is written as that document again."""
     values: dict[str, Any] = {"hour_of_day": 6, "minute_of_hour": 30, "timezone": "Asia/Tokyo"}
     until = datetime(2030, 1, 1, tzinfo=UTC)
     triggers: tuple[ScheduleTrigger, ...] = (
@@ -232,7 +232,7 @@ async def test_plans_are_scheduled(workspace: Workspace) -> None:
 async def test_the_error_names_what_is_wrong_in_a_schedule(
     workspace: Workspace, values: dict[str, Any], code: str | None, field: str
 ) -> None:
-    """What cannot become a schedule is 400, with the API's code where it has one."""
+    """A document that is no schedule is 400, with the API's code where it has one."""
     answer = await workspace.post(SCHEDULES, schedule(**values))
 
     assert answer.is_refused(400, "ValidationFailed", field), answer.content
@@ -282,7 +282,7 @@ async def test_a_disabled_schedule_shows_why(workspace: Workspace) -> None:
     assert (await workspace.get(path)).body["disableReason"] is None
 
 
-async def test_what_will_never_fire_cannot_be_enabled(workspace: Workspace) -> None:
+async def test_a_schedule_that_will_never_fire_cannot_be_enabled(workspace: Workspace) -> None:
     """A schedule whose last time has passed stays off."""
     ending = trigger("hourly", minuteOfHour=5, utcEndDateTime="2026-11-21T12:00:00Z")
     path = f"{SCHEDULES}/{await create(workspace, triggers=[ending])}"

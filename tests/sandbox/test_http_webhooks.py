@@ -93,7 +93,7 @@ async def test_a_task_may_be_about_some_outputs(workspace: Workspace) -> None:
 async def test_a_bad_task_names_its_field(
     workspace: Workspace, values: dict[str, Any], field: str
 ) -> None:
-    """What cannot become a task is 400 and is not kept."""
+    """A document that is no task is 400 and is not kept."""
     answer = await workspace.post(TASKS, task(**values))
 
     assert answer.is_refused(400, "ValidationFailed", f'"{field}"')

@@ -79,7 +79,7 @@ def test_links_lead_from_attributes_to_resources(kind: Kind[Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=named)
-def test_what_a_kind_names_exists(kind: Kind[Any]) -> None:
+def test_names_of_a_kind_exist(kind: Kind[Any]) -> None:
     """Renamed fields are kept by the record, unkept ones are some request's."""
     request_fields = {name for request in kind.requests for name in models()[request]}
     assert set(kind.attributes.values()) <= attributes(kind)

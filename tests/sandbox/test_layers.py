@@ -41,8 +41,8 @@ def test_data_needs_nothing_that_acts(path: Path) -> None:
 @pytest.mark.parametrize(
     "path", sorted((API / "crud").glob("*.py")), ids=lambda character: character.stem
 )
-def test_what_is_alike_knows_no_family(path: Path) -> None:
-    """What all resources do alike names none of them."""
+def test_shared_parts_know_no_family(path: Path) -> None:
+    """The parts that all resources share name none of them."""
     families = {module.__name__.split(".")[-2] for module in SERVING}
     assert not families & {name.split(".")[0] for name in imports_of(path)}
 

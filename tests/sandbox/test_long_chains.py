@@ -86,7 +86,7 @@ async def test_a_flow_of_many_outputs_starts_at_once(workspace: Workspace) -> No
 
 
 async def test_inputs_come_in_the_order_of_the_recipes(workspace: Workspace) -> None:
-    """What the first recipe works on stands before what only later ones read."""
+    """The inputs of the first recipe stand before those that only later ones read."""
     world, by = workspace.world, workspace.things.owner.id
     flow = world.create(Flow, by=by, name="Two ways")
     far, near, own = (

@@ -47,7 +47,7 @@ async def test_a_destination_lives_and_dies(
     kind: type[Record],
     change: dict[str, Any],
 ) -> None:
-    """What is made is read, listed, counted, changed and deleted, and then 404."""
+    """A new destination is read, listed, counted, changed and deleted, and then 404."""
     before = (await workspace.get(f"/v4/{path}/count")).body["count"]
     made = await workspace.post(f"/v4/{path}", {**body, "outputObjectId": output_of(workspace).id})
     assert made.status == 201
@@ -103,7 +103,7 @@ async def test_a_destination_lives_and_dies(
 async def test_a_bad_destination_names_its_field(
     workspace: Workspace, path: str, body: dict[str, Any], field: str
 ) -> None:
-    """What cannot be made is 400 with the field, and makes nothing."""
+    """A destination that cannot be made is 400 with the field, and makes nothing."""
     good = next(destination for name, destination, _, _ in DESTINATIONS if name == path)
     before = (await workspace.get(f"/v4/{path}/count")).body
 
@@ -180,7 +180,7 @@ async def test_links_may_be_sent_as_they_are_shown(workspace: Workspace) -> None
 async def test_an_output_is_made_whole_or_not_at_all(
     workspace: Workspace, part: dict[str, Any], field: str
 ) -> None:
-    """A fault anywhere in the body is 400 and leaves nothing behind."""
+    """A fault anywhere in the body is 400 and makes nothing."""
     world = workspace.world
     before = [len(world.shelf(kind)) for kind in (OutputObject, WriteSetting, Publication)]
     body = {"execution": "photon", "profiler": True, "flowNodeId": workspace.things.clean.id}
@@ -216,7 +216,7 @@ async def test_a_patch_replaces_what_it_lists(workspace: Workspace) -> None:
     assert world.publications_of(output.id) == []
 
 
-async def test_what_an_output_makes_goes_with_it(workspace: Workspace) -> None:
+async def test_destinations_go_with_their_output(workspace: Workspace) -> None:
     """Deleting an output deletes its destinations, so that counts agree."""
     output = output_of(workspace)
     count = "/v4/writeSettings/count"

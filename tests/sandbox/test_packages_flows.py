@@ -53,7 +53,7 @@ async def test_a_package_is_a_zip_with_its_type(workspace: Workspace) -> None:
     assert content == await fetch(workspace, package_path(workspace), comment="for the others")
 
 
-async def test_what_comes_back_is_what_went_out(workspace: Workspace) -> None:
+async def test_an_imported_flow_is_the_exported_one(workspace: Workspace) -> None:
     """Exported, imported and exported again, a flow is the same but for ids and dates."""
     out = await fetch(workspace, package_path(workspace))
 
@@ -155,7 +155,7 @@ async def test_a_dry_run_answers_the_same_and_leaves_no_trace(workspace: Workspa
 
 
 async def test_a_stranger_gets_things_of_his_own(workspace: Workspace) -> None:
-    """What the importer cannot see is made again for him, without any credentials."""
+    """A thing that the importer cannot see is made again for him, without any credentials."""
     world = workspace.world
     out = await fetch(workspace, package_path(workspace))
     assert b"hidden away" not in b"".join(pages_of(out).values())

@@ -115,7 +115,7 @@ def test_any_json_in_a_document_is_validated(living: Living, data: st.DataObject
 def test_parameters_of_another_form_are_refused_by_their_place(
     living: Living, edit: object
 ) -> None:
-    """What every parameter has inside is no object: the answer says where."""
+    """A parameter whose inside is no object is refused, and the answer says where."""
     document = newer()
     source = document["data"]["flows"][0]["datasources"][0]
     source["runParameters"] = [{"id": 1, "runParameterEdit": edit}]

@@ -214,7 +214,7 @@ async def test_a_macro_travels_as_a_package(workspace: Workspace) -> None:
 @pytest.mark.parametrize(
     "rows", [[], [{"name": "a"}, {"name": "b"}], [{}], [{"name": 5}], [{"name": "a", "steps": "b"}]]
 )
-async def test_what_is_no_macro_is_refused(
+async def test_a_package_without_a_macro_is_refused(
     workspace: Workspace, rows: list[dict[str, Any]]
 ) -> None:
     """A package of a macro has one, with a name and steps."""

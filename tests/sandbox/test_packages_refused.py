@@ -62,7 +62,7 @@ async def test_no_flow_gets_more_webhooks_than_it_may_have(workspace: Workspace)
 async def test_a_changed_package_is_validated(
     workspace: Workspace, table: str, change: dict[str, Any], reason: str
 ) -> None:
-    """What could not have been exported is refused, and nothing of it stays."""
+    """A package that could not have been exported is refused, and nothing of it stays."""
     out = await fetch(workspace, package_path(workspace))
     first, *others = tables_of(out)[table]
     before = fingerprint(workspace.world)

@@ -224,7 +224,7 @@ async def test_the_past_counts_nowhere_and_what_is_not_over_goes_on() -> None:
     assert all(run.status.is_over for run in sandbox.world.flow_runs)
 
 
-async def test_what_goes_on_can_be_held() -> None:
+async def test_a_running_workspace_can_be_held() -> None:
     """In a workspace that is held nothing moves before it is opened, not even what has begun."""
     settings = msgspec.structs.replace(QUIET, is_busy_at_once=False, is_held=True)
     clock = ManualClock(start=datetime(2026, 11, 18, 8, 15, 20, tzinfo=UTC))

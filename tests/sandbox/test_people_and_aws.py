@@ -95,7 +95,7 @@ async def test_a_person_is_read_by_id_and_by_token() -> None:
 
 
 async def test_options_show_in_the_runs_of_their_person() -> None:
-    """What a person sets stands beside the workspace's region, and in no other person's runs."""
+    """A person's options stand beside the workspace's region, and in no other person's runs."""
     async with open_workspace(Edition.OPEN) as workspace:
         things = workspace.things
         await workspace.post(
@@ -232,7 +232,7 @@ async def test_everybody_sees_their_own_and_shared_settings() -> None:
 async def test_bad_aws_settings_are_refused_by_field(
     path: str, body: dict[str, Any], field: str
 ) -> None:
-    """What is missing, of the wrong type or names nothing is refused, and nothing is made."""
+    """A missing, mistyped or dangling field is refused, and nothing is made."""
     async with open_workspace() as workspace:
         answer = await workspace.request("POST", path, body=body, token=ADMIN_TOKEN)
         listed = await rows(workspace, path, ADMIN_TOKEN)

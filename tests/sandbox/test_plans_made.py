@@ -36,7 +36,7 @@ async def made_node(workspace: Workspace, plan_id: int, **fields: Any) -> dict[s
 
 
 async def test_a_plan_lives_and_dies(workspace: Workspace) -> None:
-    """What is made is listed, counted, changed with the whole plan as answer, and deleted."""
+    """A new plan is listed, counted, changed with the whole plan as answer, and deleted."""
     plan_id = await made_plan(workspace)
     plan = f"/v4/plans/{plan_id}"
     before = (await workspace.get("/v4/plans/count")).body["count"]
@@ -53,7 +53,7 @@ async def test_a_plan_lives_and_dies(workspace: Workspace) -> None:
     assert (await workspace.get("/v4/plans/count")).body["count"] == before - 1
 
 
-async def test_what_is_part_of_a_plan_goes_with_it(workspace: Workspace) -> None:
+async def test_parts_of_a_plan_go_with_it(workspace: Workspace) -> None:
     """Nodes, edges and overrides are deleted with their plan, and its schedule is switched off."""
     world, things = workspace.world, workspace.things
     world.create(
@@ -145,7 +145,7 @@ async def test_a_plan_made_over_http_runs_along_its_edges(workspace: Workspace) 
 async def test_a_bad_node_names_its_field(
     workspace: Workspace, fields: dict[str, Any], field: str
 ) -> None:
-    """What cannot be a node is 400 with the field, and makes neither node nor edge."""
+    """A document that is no node is 400 with the field, and makes neither node nor edge."""
     before = (len(workspace.world.plan_nodes), len(workspace.world.plan_edges))
     body = {"planId": workspace.things.nightly.id, "taskType": "http", **fields}
 

@@ -114,7 +114,7 @@ async def test_an_override_is_replaced(workspace: Workspace) -> None:
 async def test_a_bad_override_names_its_field(
     workspace: Workspace, part: dict[str, Any], field: str
 ) -> None:
-    """What names no node, has no value, or is there already is 400 with the field."""
+    """An override of no node, without a value, or made twice is 400 with the field."""
     await override(workspace, 1, key="taken")
     body = {"planNodeId": workspace.things.node.id, "overrideKey": "region", "value": 1, **part}
 

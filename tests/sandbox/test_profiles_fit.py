@@ -89,7 +89,7 @@ def test_a_run_always_shows_the_same() -> None:
     "status",
     [nativestatu for nativestatu in NativeStatus if nativestatu is not NativeStatus.COMPLETE],
 )
-def test_what_did_not_complete_made_no_rows(status: NativeStatus) -> None:
+def test_an_incomplete_run_made_no_rows(status: NativeStatus) -> None:
     """Only a complete run has made anything."""
     world = World(clock=ManualClock())
     run = run_of(world)

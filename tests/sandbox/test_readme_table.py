@@ -11,7 +11,7 @@ from tests.sandbox.readme_table import README, made
 
 
 async def test_the_table_is_not_stale() -> None:
-    """What stands in the document is what is made now; the generator writes it again."""
+    """The table in the document is what is made now; the generator writes it again."""
     written = README.read_text().splitlines()
     found = difflib.unified_diff(written, (await made()).splitlines(), lineterm="", n=0)
     differences = "\n".join(found)

@@ -103,7 +103,7 @@ async def test_a_recipe_is_named_after_its_input(workspace: Workspace) -> None:
 async def test_a_bad_recipe_names_its_field(
     workspace: Workspace, change: dict[str, Any], named: str
 ) -> None:
-    """What is missing, unknown or doubled is 400 and named; nothing is made."""
+    """A missing, unknown or doubled field is 400 and named; nothing is made."""
     body = {"importedDataset": {"id": 301}, "flow": {"id": 101}, "name": "x", **change}
     before = len(workspace.world.recipes)
     answer = await workspace.post(RECIPES, body)
@@ -184,7 +184,7 @@ async def test_a_circle_is_refused(workspace: Workspace) -> None:
     assert things.clean.upstream_ids == ()
 
 
-async def test_what_reads_nothing_has_no_input(workspace: Workspace) -> None:
+async def test_a_recipe_that_reads_nothing_has_no_input(workspace: Workspace) -> None:
     """The input of a recipe without any is 404; a swap gives it one."""
     path = f"{RECIPES}/{workspace.things.count.id}/primaryInputDataset"
     missing = await workspace.request("GET", path, token=ADMIN_TOKEN)
@@ -239,7 +239,7 @@ async def test_another_flow_refers_to_a_recipe(workspace: Workspace) -> None:
 
 
 async def test_a_deleted_recipe_deletes_its_outputs(workspace: Workspace) -> None:
-    """What it writes is deleted with it; what builds upon it stays without that input."""
+    """Its outputs are deleted with it; recipes that build upon it stay without that input."""
     things = workspace.things
     assert (await workspace.request("DELETE", f"{RECIPES}/{things.clean.id}")).status == 204
     assert things.totals.upstream_ids == ()

@@ -194,7 +194,7 @@ async def test_a_flow_run_is_overridden_by_recipe_name(workspace: Workspace) -> 
 async def test_a_bad_override_names_its_field(
     workspace: Workspace, path: str, part: dict[str, Any], field: str
 ) -> None:
-    """What a run cannot do otherwise is 400 with the field, and starts nothing."""
+    """An override that a run cannot follow is 400 with the field, and starts nothing."""
     things = workspace.things
     where = "/v4/jobGroups" if path == "jobGroups" else f"/v4/flows/{things.orders.id}/run"
 
@@ -204,7 +204,7 @@ async def test_a_bad_override_names_its_field(
     assert len(workspace.world.job_groups) == 0
 
 
-async def test_what_ran_keeps_its_results(workspace: Workspace) -> None:
+async def test_a_started_run_keeps_its_results(workspace: Workspace) -> None:
     """Editing or deleting an output later changes no run that was started before."""
     job_group = await run(workspace)
     world = workspace.world

@@ -85,7 +85,7 @@ def test_any_value_has_a_text(value: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bucket", "host", "userinfo"])
-def test_what_is_not_part_of_the_path_is_left_alone(kind: str) -> None:
+def test_parameters_outside_the_path_are_left_alone(kind: str) -> None:
     """Parameters of a bucket, a host or a user change no path."""
     parameter = {"type": kind, "insertionIndices": [{"index": 1}], "value": "x"}
 

@@ -44,7 +44,7 @@ async def test_of_many_requests_at_once_one_starts_a_run(workspace: Workspace, k
     assert started[kind] == 1
 
 
-async def test_what_was_refused_may_be_sent_again(workspace: Workspace) -> None:
+async def test_a_refused_request_may_be_sent_again(workspace: Workspace) -> None:
     """A request that started nothing leaves its x-execution-id free: refused, or a test only."""
     good = {"wrangledDataset": {"id": workspace.things.clean.id}}
     bodies = [{"wrangledDataset": {"id": 999_999}}, {**good, "testMode": True}, good, good]

@@ -70,7 +70,7 @@ async def test_an_endless_token_does_not_expire() -> None:
 
 
 @pytest.mark.parametrize("lifetime", [0, -2, 10**12, "soon", 1.5, None, True, [60]])
-async def test_what_is_no_lifetime_is_refused(lifetime: object) -> None:
+async def test_a_value_that_is_no_lifetime_is_refused(lifetime: object) -> None:
     """Nothing is made, and the refusal names the field."""
     async with open_workspace() as workspace:
         count = len(workspace.world.tokens)

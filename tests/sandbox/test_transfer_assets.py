@@ -37,7 +37,7 @@ def both(workspace: Workspace) -> dict[str, int]:
 
 
 async def test_lists_of_both_people_change() -> None:
-    """What the giver owned is in the receiver's lists and counts, and in the giver's no more."""
+    """A transferred object is in the receiver's lists and counts, and in the giver's no more."""
     async with open_workspace() as workspace:
         things, world = workspace.things, workspace.world
         trigger = HourlyTrigger(minute_of_hour=5)
@@ -123,7 +123,7 @@ async def test_people_may_be_named_by_their_addresses() -> None:
         ({"toPersonId": 11}, "toPersonId"),
     ],
 )
-async def test_what_names_no_person_moves_nothing(changes: dict[str, Any], field: str) -> None:
+async def test_a_transfer_to_no_person_moves_nothing(changes: dict[str, Any], field: str) -> None:
     """The refusal names the field; so it does where both ends are one person."""
     async with open_workspace() as workspace:
         answer = await transfer(workspace, {**both(workspace), **changes})

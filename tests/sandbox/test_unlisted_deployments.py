@@ -153,7 +153,7 @@ async def test_the_newest_release_runs(workspace: Workspace) -> None:
 async def test_a_bad_rule_is_refused(
     workspace: Workspace, kind: str, rules: Any, mentions: str
 ) -> None:
-    """What is no rule is 400, names what is wrong with it, and the rules stay."""
+    """A document that is no rule is 400, names what is wrong with it, and the rules stay."""
     path = await deploy(workspace)
     before = fingerprint(workspace.world)
 

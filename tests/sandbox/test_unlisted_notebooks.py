@@ -169,7 +169,7 @@ def test_made_up_numbers_lie_in_their_buckets() -> None:
     assert (found.low, found.high) == (0, 13.75)
 
 
-async def test_what_is_no_file_is_not_downloaded(workspace: Workspace) -> None:
+async def test_an_id_that_is_no_file_is_not_downloaded(workspace: Workspace) -> None:
     """An unknown id is 404; a format that is not written here is 400 and is named."""
     (result_id,) = await result_ids(workspace, workspace.things.clean, format="pqt")
 

@@ -46,7 +46,7 @@ async def as_a_stranger(living: Living, operation_id: str) -> Answer:
 
 
 @pytest.mark.parametrize("operation_id", [operation.operation_id for operation in NAMING])
-async def test_what_is_not_shared_is_refused_by_its_id(operation_id: str) -> None:
+async def test_an_object_that_is_not_shared_is_refused_by_its_id(operation_id: str) -> None:
     """Every operation on a flow or plan, a part or a run of it, is 403 for a stranger."""
     async with open_living() as living:
         answer = await as_a_stranger(living, operation_id)
@@ -67,7 +67,7 @@ async def workspace() -> AsyncIterator[Workspace]:
         yield opened
 
 
-async def test_what_is_shared_is_read_until_it_is_no_longer(workspace: Workspace) -> None:
+async def test_a_shared_object_is_read_until_its_share_ends(workspace: Workspace) -> None:
     """A share opens a flow and its runs; when it ends, only the person's own runs stay open."""
     things, world = workspace.things, workspace.world
     others = workspace.job_group()

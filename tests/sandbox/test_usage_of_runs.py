@@ -97,7 +97,9 @@ async def test_a_day_as_the_end_is_included_and_an_instant_is_not() -> None:
         ("0001-01-01T00:00:00+10:00", "2026-11-21", "from"),
     ],
 )
-async def test_what_is_no_period_is_refused(root: str, start: str, end: str, field: str) -> None:
+async def test_a_value_that_is_no_period_is_refused(
+    root: str, start: str, end: str, field: str
+) -> None:
     """The refusal names the end of the period that is wrong."""
     async with open_workspace(Edition.PL) as workspace:
         answer = await workspace.get(f"{root}/from/{start}/to/{end}")

@@ -38,7 +38,7 @@ JSON = st.recursive(
     ],
 )
 def test_a_refusal_names_the_field(model: str, body: Any, detail: str) -> None:
-    """What does not fit is refused with the path of the first field that does not."""
+    """A wrong value is refused with the path of the first field that does not fit."""
     with pytest.raises(ApiError) as refused:
         check_body(model, body)
     assert refused.value.status == 400
@@ -53,7 +53,7 @@ def test_a_refusal_names_the_field(model: str, body: Any, detail: str) -> None:
         ("FlowRunParameterOverrideCreateRequest", {"overrideKey": "k", "value": "8", "flowId": 1}),
     ],
 )
-def test_what_clients_send_is_accepted(model: str, body: Any) -> None:
+def test_documents_as_clients_send_them_are_accepted(model: str, body: Any) -> None:
     """Digits, nulls, unknown fields and plain values are no mistakes."""
     assert check_body(model, body) == body
 

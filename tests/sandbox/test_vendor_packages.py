@@ -87,7 +87,7 @@ async def test_an_imported_flow_runs(workspace: Workspace) -> None:
     assert groups[0].destinations.write_settings[0].path == "gs://out/orders.csv"
 
 
-async def test_what_has_no_place_is_kept_and_said(workspace: Workspace) -> None:
+async def test_fields_without_a_place_are_kept_and_named(workspace: Workspace) -> None:
     """Steps, notes, artifacts and files come back on export; the answer names what is only kept."""
     content = archived(newer(), files={"artifact_96.data": b"\0\1"})
 
@@ -233,7 +233,7 @@ FLOW = "data.flows.0"
 async def test_the_place_of_a_fault_is_named(
     workspace: Workspace, document: Any, mentions: str
 ) -> None:
-    """What is wrong is one 400 that names ``data`` and the place, and nothing of it stays."""
+    """A fault is one 400 that names ``data`` and the place, and nothing of it stays."""
     await workspace.get("/v4/flows")  # a token shows when it was used
     before = fingerprint(workspace.world)
 

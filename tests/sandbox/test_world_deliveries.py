@@ -198,7 +198,7 @@ async def test_inside_a_plan_only_enabled_nodes_fire(*, enabled: bool, count: in
 
 @pytest.mark.parametrize(("fires", "count"), [(False, 0), (True, 1)])
 async def test_samples_fire_only_where_the_workspace_does_so(*, fires: bool, count: int) -> None:
-    """Whether a sample sends callbacks is an option of the workspace; usually it does not."""
+    """An option of the workspace lets samples send callbacks; usually they send none."""
     async with posting(options=WorldOptions(samples_fire_webhooks=fires)) as post:
         flow = post.bench.flow(())
         post.task(flow.id)
@@ -263,7 +263,7 @@ async def test_a_secret_key_signs_time_and_body() -> None:
         assert signature("key", request.body, at_milliseconds=milliseconds) == f"{stamp},{digest}"
 
 
-async def test_what_is_too_much_is_dropped_and_logged() -> None:
+async def test_callbacks_beyond_the_bound_are_dropped_and_logged() -> None:
     """With more waiting than the bound, the rest is not sent and the log shows it."""
     async with posting(settings=DeliverySettings(waiting=2)) as post:
         flow = post.bench.flow(())

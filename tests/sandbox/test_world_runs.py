@@ -77,7 +77,7 @@ async def test_canceling_ends_at_once_and_only_once() -> None:
 
 
 async def test_a_job_group_canceled_before_its_start_skips_a_state() -> None:
-    """What was never begun goes from Created to Canceled."""
+    """A job group that never began goes from Created to Canceled."""
     async with running() as bench:
         job_group = bench.engine.start_job_group(bench.recipe(), by=ANYBODY)
         bench.engine.cancel_job_group(job_group)
@@ -144,7 +144,7 @@ async def test_recipes_that_wait_for_nothing_start_together() -> None:
         assert len(flow_run.job_group_ids) == 3
 
 
-async def test_what_builds_upon_a_failure_never_runs() -> None:
+async def test_a_job_group_that_builds_upon_a_failure_never_runs() -> None:
     """A failed job group fails its flow run; the other branch still runs to its end."""
     async with running() as bench:
         flow = bench.flow((), (), (0,), (1,))
@@ -203,7 +203,7 @@ async def test_a_deleted_active_run_is_lost() -> None:
 
 
 async def test_deleting_a_finished_run_is_no_transition() -> None:
-    """What had ended keeps its end in the ledger."""
+    """A run that had ended keeps its end in the ledger."""
     async with running() as bench:
         job_group = bench.engine.start_job_group(bench.recipe(), by=ANYBODY)
         await bench.clock.advance(60)
@@ -246,7 +246,7 @@ async def test_old_ended_runs_are_forgotten_and_still_counted() -> None:
         assert bench.ledger.begun()["job_group"] == 5
 
 
-async def test_what_is_started_before_the_engine_waits_for_it() -> None:
+async def test_runs_started_before_the_engine_wait_for_it() -> None:
     """Runs may be made first; they start with the engine, and it reports when it is idle."""
     async with running(EVEN) as bench:
         job_group = bench.engine.start_job_group(bench.recipe(), by=ANYBODY)

@@ -165,7 +165,7 @@ async def test_a_schedule_without_anything_to_run_is_no_fault() -> None:
         assert starts(bench) == ["10:10:00"]
 
 
-async def test_what_fired_for_the_last_time_is_switched_off() -> None:
+async def test_a_schedule_that_fired_for_the_last_time_is_switched_off() -> None:
     """One time, or the end of a range: the schedule shows that no trigger will fire again."""
     async with scheduling() as bench:
         at = datetime(2026, 11, 21, 10, 20, tzinfo=UTC)

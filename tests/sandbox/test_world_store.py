@@ -132,7 +132,7 @@ async def test_a_token_ends_with_its_time_or_its_deletion() -> None:
 
 
 def test_a_secret_stays_out_of_a_records_text() -> None:
-    """What a record shows of itself may land in a log."""
+    """The text of a record may land in a log, and holds no secret."""
     world = seeded()
     assert not any(token.value in repr(token) for token in world.tokens)
 

@@ -163,7 +163,7 @@ def test_a_readable_expression_may_never_fire(expression: str) -> None:
         ("0 " + "1," * 600 + "1 * * * ?", "longer"),
     ],
 )
-def test_what_is_wrong_is_named(expression: str, named: str) -> None:
+def test_a_wrong_field_is_named(expression: str, named: str) -> None:
     """A bad expression raises one kind of ValueError that names the field."""
     with pytest.raises(BadTriggerError, match=named) as caught:
         check(CronTrigger(expression=expression))

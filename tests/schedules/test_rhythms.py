@@ -161,7 +161,7 @@ def test_days_that_never_come_are_no_error(trigger: ScheduleTrigger) -> None:
         (OneTimeTrigger(at=datetime(2030, 1, 1, tzinfo=UTC), timezone="Mars/Base"), "time zone"),
     ],
 )
-def test_what_no_calendar_has_is_named(trigger: ScheduleTrigger, named: str) -> None:
+def test_a_date_that_no_calendar_has_is_named(trigger: ScheduleTrigger, named: str) -> None:
     """Days, weeks and zones that do not exist are the one error, with the field's name."""
     with pytest.raises(BadTriggerError, match=named):
         check(trigger)

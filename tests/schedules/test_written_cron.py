@@ -52,7 +52,7 @@ WORDS = st.text(st.sampled_from("0123456789*/-,?LW#MONSUJA"), max_size=6)
 
 @given(text=st.lists(WORDS, min_size=4, max_size=8).map(" ".join) | st.text(max_size=20))
 def test_every_text_is_an_expression_or_one_problem(text: str) -> None:
-    """What is taken can be read again and says the same; what is refused gets one sentence."""
+    """An accepted text reads back the same; a refused one gets one sentence."""
     try:
         expression = quartz_expression(text)
     except ConfigurationError as exc:

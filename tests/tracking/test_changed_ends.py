@@ -130,7 +130,7 @@ def test_a_claim_that_its_records_refute_is_not_refuted_under_the_same_ids() -> 
 
 
 def test_a_corrected_claim_can_still_be_changed() -> None:
-    """What a callback claimed is corrected without a number: it had not been reported before."""
+    """An end that a callback claimed is corrected without a number: it was not reported before."""
     world = observed(
         shown(0, "InProgress"), called(1, "Complete"), shown(2, "Failed"), shown(3, "Complete")
     )
@@ -168,7 +168,7 @@ def test_jobs_are_counted_once_whichever_end_they_are_read_for(read_after: set[i
     assert [sum(row.waits.counts) for row in rows if isinstance(row, QueueCounts)] == [1]
 
 
-def test_what_belonged_to_the_end_before_goes_with_it() -> None:
+def test_details_of_a_corrected_end_go_with_it() -> None:
     """A success carries no reason of the failure that it was, and its records are read again."""
     failure = shown(
         1,
@@ -290,7 +290,7 @@ def test_a_read_that_began_before_the_end_was_seen_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("minutes", [31, -31])
-def test_what_is_still_reported_after_half_an_hour_counts(minutes: int) -> None:
+def test_an_end_that_is_still_reported_after_half_an_hour_counts(minutes: int) -> None:
     """The clock of the workspace may have been set back, and ours as well: nothing waits longer."""
     world = observed(written(1, "Complete", 60), written(2, "Failed", 0))
     assert world.states[KEY].status is Status.SUCCEEDED

@@ -96,7 +96,7 @@ def live_state() -> LiveState:
 
 
 @pytest.mark.parametrize("seconds", [1.0, -1.0, 3_600.0, -3_600.0])
-def test_what_is_ours_moves_and_what_is_the_workspaces_stays(
+def test_our_times_move_and_those_of_the_workspace_stay(
     live_state: LiveState, seconds: float
 ) -> None:
     """Each age is the same before and after; the workspace's time is, too."""
@@ -138,7 +138,7 @@ def test_what_is_ours_moves_and_what_is_the_workspaces_stays(
     assert status.time_there(now) == there
 
 
-def test_what_a_former_life_dated_stays(live_state: LiveState) -> None:
+def test_dates_of_a_former_life_stay(live_state: LiveState) -> None:
     """It is unknown by which clock a remembered status was written."""
     before = live_state.update_workspace("acme", is_remembered=True, token=None)
     move(live_state, timedelta(hours=1), now=NOW)
@@ -158,9 +158,7 @@ def test_the_token_of_this_life_moves_in_a_status_of_a_former_one(live_state: Li
 
 
 @pytest.mark.parametrize("seconds", [180.0, -180.0])
-def test_what_is_observed_after_a_step_is_dated_by_then(
-    live_state: LiveState, seconds: float
-) -> None:
+def test_observations_after_a_step_are_dated_by_then(live_state: LiveState, seconds: float) -> None:
     """Only what was under way at the step is moved by it; nothing is of a time to come."""
     step = timedelta(seconds=seconds)
     stepped = NOW + step

@@ -251,7 +251,7 @@ async def test_a_forgotten_run_that_is_edited_emits_nothing(
     assert await event_ids(bus) == []
 
 
-async def test_what_is_learned_first_is_no_change(bus: SqliteBus, clock: ManualClock) -> None:
+async def test_the_first_value_is_no_change(bus: SqliteBus, clock: ManualClock) -> None:
     """The first edition seeds; each later one is published once, with its number."""
     observer, _ = observer_of(bus, clock)
     changes = [
@@ -268,7 +268,7 @@ async def test_what_is_learned_first_is_no_change(bus: SqliteBus, clock: ManualC
 async def test_an_end_observed_after_our_clock_was_set_is_an_event(
     bus: SqliteBus, clock: ManualClock, step: int, *, has_workspace_time: bool
 ) -> None:
-    """Whether a run is history is judged by the workspace's clock, which was not set here."""
+    """The workspace's clock, which was not set here, decides if a run is history."""
     observer, _ = observer_of(bus, clock)
     theirs = clock.now() - timedelta(seconds=clock.monotonic())
 
@@ -312,7 +312,7 @@ async def test_an_old_end_stays_history_after_our_clock_was_set_back(
 
 
 async def test_nothing_is_confirmed_in_the_future(bus: SqliteBus, clock: ManualClock) -> None:
-    """What another clock dates ahead of ours, or ours before it was set back, is confirmed now.
+    """A date ahead of ours, or from before our clock was set back, is confirmed now.
 
     Else no later observation would be newer, and no poll would read the run again.
     """
@@ -347,7 +347,7 @@ async def test_one_answer_of_a_clock_far_ahead_makes_no_failure_history(
 
 
 async def test_a_clock_far_ahead_forgets_no_pipeline(bus: SqliteBus, clock: ManualClock) -> None:
-    """What is idle is older than the horizon by the time that has passed here, too."""
+    """A pipeline is idle past the horizon only by the time that has passed here, too."""
     observer, _ = observer_of(bus, clock)
     await observer.open("acme", clock_skew=lambda: 40 * 86_400.0)
     await observer.observe([observation_of(clock, 1, "Complete", finished_at=clock.now())])

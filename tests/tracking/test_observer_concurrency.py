@@ -231,10 +231,8 @@ async def test_a_failure_of_the_observer_itself_is_raised_by_watch(
         await asyncio.wait_for(watching, timeout=5)
 
 
-async def test_a_pipeline_that_is_gone_leaves_nothing_behind(
-    bus: SqliteBus, clock: ManualClock
-) -> None:
-    """What its last runs were like leaves the store as well, and a restart shows it no more."""
+async def test_a_pipeline_that_is_gone_leaves_the_store(bus: SqliteBus, clock: ManualClock) -> None:
+    """Its health leaves the store as well, and a restart shows it no more."""
     observer, live_state = observer_of(bus, clock)
     other = Pipeline(kind=PipelineKind.FLOW, id="12", name="Weekly sales")
     await observer.observe(

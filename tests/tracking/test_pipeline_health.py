@@ -218,7 +218,7 @@ def test_a_success_that_turns_out_to_be_older_gives_its_failures_back() -> None:
     assert health.last_run_id == "2"
 
 
-def test_what_is_kept_of_a_weekend_of_failures_is_bounded_and_knows_the_last_success() -> None:
+def test_kept_ends_of_a_weekend_of_failures_are_bounded_and_have_the_last_success() -> None:
     """The newest success is kept after any number of later ends."""
     success = ended(0, Status.SUCCEEDED, minute=0)
     runs = [ended(number, Status.FAILED, minute=number) for number in range(1, 200)]
@@ -228,8 +228,8 @@ def test_what_is_kept_of_a_weekend_of_failures_is_bounded_and_knows_the_last_suc
     assert (health.last_success_at, health.consecutive_failures) == (START, 199)
 
 
-def test_a_late_success_behind_all_that_is_kept_clears_nothing() -> None:
-    """What is counted and no longer kept may lie after it."""
+def test_a_late_success_before_all_that_is_kept_clears_nothing() -> None:
+    """Failures that are counted and no longer kept may lie after it."""
     runs = [ended(number, Status.FAILED, minute=number) for number in range(1, 200)]
     health = after(*runs, ended(0, Status.SUCCEEDED, minute=0))
 

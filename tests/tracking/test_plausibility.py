@@ -79,7 +79,7 @@ def test_a_stamp_cut_to_its_second_is_not_before_the_start() -> None:
 
 
 def test_an_end_before_the_boundary_of_a_run_created_after_it_is_no_old_news() -> None:
-    """What cannot be true must not silence the run."""
+    """An end that cannot be true must not silence the run."""
     world = World(boundary=Boundary(followed_since=START))
     world.observe(
         seen("Failed", PLAN_RUN, created_at=START + MINUTE, finished_at=START - 60 * MINUTE)
@@ -99,7 +99,7 @@ def test_a_time_in_the_future_is_marked(name: str) -> None:
 
 
 def test_the_future_is_judged_by_the_clock_of_the_workspace() -> None:
-    """Where our clock is behind nothing is marked; where the skew is unknown nothing is judged."""
+    """Where our clock is late nothing is marked; where the skew is unknown nothing is judged."""
     end = seen("Complete", PLAN_RUN, finished_at=START + 30 * MINUTE)
 
     assert marks(end, boundary=Boundary(clock_skew_seconds=1_200.0)) == ()
@@ -159,12 +159,12 @@ def test_a_mark_that_comes_with_the_job_records_is_emitted() -> None:
 
 
 def test_a_mark_stays() -> None:
-    """What comes later and is plausible takes nothing back."""
+    """A later and plausible report takes no mark back."""
     future = seen("Complete", PLAN_RUN, updated_at=START + 90 * MINUTE)
     assert marks(future, seen("Complete", PLAN_RUN)) == (Implausible.IN_THE_FUTURE,)
 
 
-def test_what_is_implausible_is_counted_and_logged_once_a_run() -> None:
+def test_implausible_reports_are_counted_and_logged_once_a_run() -> None:
     """However often it is reported; each kind of it starts at 0."""
     registry = CollectorRegistry()
     counts = ObservationCounts(registry)

@@ -214,7 +214,7 @@ async def test_a_clock_that_is_set_forward_hides_nothing(lives: Lives, clock: Ma
 async def test_seven_days_are_shown_and_hardly_more_is_kept(
     lives: Lives, bus: SqliteBus, clock: ManualClock
 ) -> None:
-    """What began before is cut off at the edge; what ended before is forgotten."""
+    """An older beginning is cut off at the edge; an older end is forgotten."""
     life = await lives.begin()
     await life.see(UNREACHABLE, seconds=15)
     await life.see(REACHABLE, seconds=15)
@@ -292,7 +292,7 @@ def test_any_history_is_bounded_ordered_and_without_holes(
         assert drawn[-1].until >= now
 
 
-def test_what_flaps_for_days_keeps_its_outages() -> None:
+def test_a_workspace_that_flaps_for_days_keeps_its_outages() -> None:
     """Where the bound is reached, short stretches become part of the worse one beside them."""
     stretches: tuple[ReachabilityStretch, ...] = ()
     for number in range(1_000):

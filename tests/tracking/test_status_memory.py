@@ -122,7 +122,7 @@ async def test_a_workspace_that_answered_and_confirmed_nothing_is_remembered_too
 async def test_a_clock_that_was_set_back_makes_it_unknown(
     bus: SqliteBus, clock: ManualClock
 ) -> None:
-    """What seems to come from the future would stay fresh for as long as the jump was.
+    """A status from the future would stay fresh for as long as the jump was.
 
     What was wrong is known all the same: what was hidden is not well because no poll has asked yet.
     """

@@ -229,7 +229,7 @@ def test_of_two_ends_of_one_basis_the_earlier_stands() -> None:
 
 
 def test_job_records_derive_the_end_of_their_group() -> None:
-    """What only the jobs show of the end of a job group is marked approximate."""
+    """The end of a job group that only its jobs show is marked approximate."""
     world = World()
     end = START + timedelta(minutes=4)
     world.observe(
@@ -317,7 +317,7 @@ def part_of(number: int, minute: int | None = None, error: str | None = None) ->
     ],
 )
 @pytest.mark.parametrize("is_in_two_reads", [False, True])
-def test_what_becomes_known_of_a_plan_run_after_its_end_is_emitted_once(
+def test_late_details_of_a_plan_run_are_emitted_once(
     details: dict[str, object],
     is_in_two_reads: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
@@ -374,7 +374,7 @@ def test_the_part_that_failed_first_is_the_reason(parts: tuple[FailedPart, ...])
 
 
 def test_our_clock_set_while_a_run_is_observed_moves_no_time() -> None:
-    """What was read was read just now, whichever skew is of before and which of after.
+    """An observation was read just now, whichever skew is of before and which of after.
 
     A callback may have waited, and comes not after now.
     """

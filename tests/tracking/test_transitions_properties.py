@@ -181,7 +181,9 @@ def test_callbacks_that_lie_add_one_end_and_its_correction(
 
 
 @given(data=st.data(), history=histories())
-def test_what_only_a_callback_reported_says_so(data: st.DataObject, history: History) -> None:
+def test_an_end_that_only_a_callback_reported_says_so(
+    data: st.DataObject, history: History
+) -> None:
     """Until the workspace reports an end, every event of the end is unconfirmed; then none is."""
     world = World()
     is_reported = False

@@ -72,7 +72,9 @@ async def test_additions_are_published_only_on_request(bus: SqliteBus, clock: Ma
     assert await changes_published(bus) == [("setting:a", "1", None), ("setting:b", None, "2")]
 
 
-async def test_what_could_not_be_read_stays_as_it_was(bus: SqliteBus, clock: ManualClock) -> None:
+async def test_values_that_could_not_be_read_stay_as_they_were(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
     """A read that missed something neither shows that it went nor that it came back."""
     changes = changes_of(bus, clock)
     await changes.learn_many("acme", "connection", tracked({"7": "up", "8": "up"}))
@@ -82,7 +84,9 @@ async def test_what_could_not_be_read_stays_as_it_was(bus: SqliteBus, clock: Man
     assert await changes_published(bus) == [("connection:7", "up", "down")]
 
 
-async def test_what_is_hidden_now_was_never_shown(bus: SqliteBus, clock: ManualClock) -> None:
+async def test_a_value_that_is_hidden_now_was_never_shown(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
     """The event hides the old value of a setting that has become a secret."""
     changes = changes_of(bus, clock)
     hidden = {"a": TrackedValue(stored="digest", shown="***", is_hidden=True)}

@@ -83,7 +83,9 @@ def pipelines_among(active: dict[RunKey, ActiveRun]) -> Counter[PipelineKey]:
 
 
 @given(changes=CHANGES)
-def test_what_runs_is_what_one_would_count(changes: list[tuple[object, ...] | RunKey]) -> None:
+def test_the_shown_active_runs_are_those_one_would_count(
+    changes: list[tuple[object, ...] | RunKey],
+) -> None:
     """Runs come, are confirmed, change parents and end in any order.
 
     An overview has those that are part of no other, oldest first, the number of each pipeline, and

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from monitor.web.page.template_filters import linked
 
 
-def test_what_an_explanation_names_is_linked() -> None:
+def test_names_in_an_explanation_are_linked() -> None:
     """Runs, alerts and silences are links, instants are times; all else is escaped."""
     said = linked(
         "run acme:job_group:17: not notified, inhibited: alert run_failed (9f86d081884c7d65), "

@@ -48,7 +48,7 @@ async def test_a_flood_of_events_is_a_change_every_two_seconds(site: Site) -> No
         await _next_change_after(site, pages, 2.06)
 
 
-async def test_many_open_pages_are_told_less_often(site: Site) -> None:
+async def test_many_open_pages_are_updated_less_often(site: Site) -> None:
     """Fifty pages ask again every five seconds, so that they do not slow down what they show."""
     async with open_pages(site, 50) as pages:
         await _change(site, pages, "1")

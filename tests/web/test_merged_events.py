@@ -101,7 +101,9 @@ async def test_events_of_one_instant_are_all_shown_once(cluster: Cluster) -> Non
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_what_becomes_visible_late_is_not_left_out(cluster: Cluster, seed: int) -> None:
+async def test_events_that_become_visible_late_are_not_left_out(
+    cluster: Cluster, seed: int
+) -> None:
     """A client that follows the cursor sees every event at least once, in any order."""
     chance = random.Random(seed)  # noqa: S311 - a test
     stored: set[str] = set()

@@ -63,7 +63,7 @@ async def test_an_alert_counts_where_nothing_has_run_or_is_known(site: Site) -> 
 
 
 async def test_an_alert_is_as_bad_as_its_severity(site: Site) -> None:
-    """Whether it is about a pipeline or the daemon: critical is critical, else it is a warning."""
+    """A critical alert about a pipeline or the daemon is critical; any other is a warning."""
     stand(site, OK, OK)
     alert = site.alerting.alert
     for pipeline, rule in ((None, "monitor_degraded"), (flow(0), "run_overdue")):

@@ -103,7 +103,7 @@ async def test_acknowledged_alerts_come_later(site: Site) -> None:
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "//evil", 4.0])
 async def test_only_addresses_of_the_web_become_links(site: Site, address: str | float) -> None:
-    """What a workspace or template calls an address is no link unless it is http or https."""
+    """An address of a workspace or template is no link unless it is http or https."""
     alert = site.alerting.alert(
         facts={"url": address}, templates={"summary": "x", "runbook": str(address)}
     )
@@ -134,7 +134,7 @@ async def test_an_alert_whose_end_is_unknown_is_marked(site: Site) -> None:
     assert "Nothing is running." not in text
 
 
-async def test_what_goes_well_takes_no_place(site: Site) -> None:
+async def test_healthy_parts_take_no_place(site: Site) -> None:
     """Without trouble its box is not there; without alerts one line says so."""
     see(site)
     text = (await site.get("/")).text

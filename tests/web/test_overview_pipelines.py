@@ -121,7 +121,7 @@ async def test_a_missed_start_and_an_outage_are_drawn_as_what_they_are(site: Sit
 
 
 async def test_a_missed_start_that_is_over_stays_in_the_row(site: Site) -> None:
-    """Whether its alert ended just now or long ago; the next start is not marked for it.
+    """A missed start stays, however long its alert is over; the next start is not marked.
 
     Not one from before the oldest run that is shown, nor one that came before its grace was over,
     nor one that came in time and was seen late: its alert ended as of the expected time.
@@ -168,7 +168,7 @@ async def test_a_missed_start_that_is_over_stays_in_the_row(site: Site) -> None:
     ]
 
 
-async def test_what_was_before_the_monitoring_is_told_apart(site: Site) -> None:
+async def test_runs_from_before_the_monitoring_are_drawn_fainter(site: Site) -> None:
     """A run that ended before its workspace was followed is drawn fainter, and says so."""
     see(site)
     await site.observe(site.run("1", Status.SUCCEEDED, historical=True))
@@ -301,7 +301,7 @@ async def test_pages_show_every_row_once(full: Site, sort: str, more: str) -> No
         ("?nonsense=1", "query: 'nonsense' is not known"),
     ],
 )
-async def test_what_is_no_filter_is_named(site: Site, query: str, detail: str) -> None:
+async def test_a_query_that_is_no_filter_is_named(site: Site, query: str, detail: str) -> None:
     """A problem in JSON, and a page with a way back in HTML."""
     answer = await site.get(f"/api/v1/pipelines{query}")
     assert answer.status == 400

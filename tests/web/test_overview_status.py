@@ -51,7 +51,7 @@ OK, BAD = Status.SUCCEEDED, Status.FAILED
 async def test_the_sentence_counts_pipelines(
     site: Site, ends: tuple[Status, ...], sentence: str, level: str
 ) -> None:
-    """What is wrong comes first; with nothing wrong it says that all is well."""
+    """Trouble comes first; with nothing wrong it says that all is well."""
     stand(site, *ends)
     answer = await status(site)
     assert (answer["sentence"], answer["level"]) == (sentence, level)
@@ -76,7 +76,7 @@ async def test_a_missed_start_and_other_alerts_are_counted_by_themselves(site: S
     )
 
 
-async def test_what_cannot_be_seen_is_not_healthy(site: Site) -> None:
+async def test_an_unseen_workspace_is_not_healthy(site: Site) -> None:
     """Of an unreachable workspace the failures stand, and everything else is unknown."""
     stand(site, OK, OK, BAD)
     site.live_state.update_workspace("acme", reachability=Reachability.UNREACHABLE)
@@ -155,7 +155,7 @@ def read(site: Site, poll: str) -> None:
     )
 
 
-async def test_what_is_read_for_the_first_time_is_named(site: Site) -> None:
+async def test_first_reads_under_way_are_named(site: Site) -> None:
     """Before names, schedules and lists are read nothing is well, and nothing is not running."""
     stand(site, OK)
     first_look(site, hours_read=0)

@@ -193,7 +193,7 @@ async def test_a_viewer_keeps_what_he_has(monkeypatch: pytest.MonkeyPatch) -> No
     assert {row.pipeline for row in former.rows.values()} == {f"flow {n}" for n in range(MANY)}
 
 
-async def test_pages_learn_of_a_change_when_they_get_the_state_behind_it(
+async def test_pages_learn_of_a_change_when_they_get_the_state_with_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """After a recent view, it is reported once what was computed for it is over."""

@@ -51,7 +51,7 @@ async def page_of(site: Site, path: str, *, status: int = 200) -> str:
     return answer.text
 
 
-async def test_open_alerts_come_first_and_ended_ones_behind(site: Site) -> None:
+async def test_open_alerts_come_first_and_ended_ones_after(site: Site) -> None:
     """Open ones worst first, then past ones by their ends, in page and API alike."""
     site.alerting.show(
         site.alerting.alert("mild", severity=Severity.WARNING),
@@ -142,7 +142,7 @@ async def test_a_long_list_goes_on_where_it_ended(site: Site) -> None:
     assert "From the beginning" in await page_of(site, more)
 
 
-async def test_what_holds_an_alert_back_is_said_as_an_operator_says_it(site: Site) -> None:
+async def test_reasons_of_a_held_alert_are_in_words_of_an_operator(site: Site) -> None:
     """Who silenced it until when, which outage suppresses it, who acknowledged it; no ids."""
     alert, now = site.alerting.alert, site.clock.now()
     outage = alert("b30aa34eb30aa34e", name="out", rule="workspace_unreachable", pipeline=None,

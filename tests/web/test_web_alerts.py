@@ -27,7 +27,7 @@ def problem(answer: Answer) -> tuple[int, str]:
 
 
 async def test_alerts_are_listed_the_worst_first(site: Site) -> None:
-    """What fires stands before what is pending or over, and the severe before the mild."""
+    """Firing alerts stand before pending and ended ones, and the severe before the mild."""
     later = site.clock.now() + timedelta(minutes=1)
     site.alerting.show(
         site.alerting.alert("over", state=AlertState.RESOLVED, ends_at=later),

@@ -155,7 +155,7 @@ async def test_a_track_request_reaches_the_daemon(site: Site) -> None:
     ],
 )
 async def test_an_invalid_body_requests_nothing(site: Site, body: bytes, problem_text: str) -> None:
-    """What is missing, unknown or of another type is named, and nothing is done."""
+    """A missing, unknown or mistyped field is named, and nothing is done."""
     status, detail = problem(await site.post("/api/v1/track", data=body, headers=JSON))
     assert status == 400
     assert problem_text in detail

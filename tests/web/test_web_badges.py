@@ -82,7 +82,7 @@ async def test_an_unchanged_picture_is_not_sent_again(site: Site) -> None:
         ("/badge/acme.svg?style=flat", "query: 'style' is not known; known: none"),
     ],
 )
-async def test_what_is_not_known_is_a_problem(site: Site, path: str, detail: str) -> None:
+async def test_an_unknown_pipeline_is_a_problem(site: Site, path: str, detail: str) -> None:
     """The problem names what is wrong."""
     answer = await site.get(path)
     assert answer.status in (400, 404)

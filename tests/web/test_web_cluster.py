@@ -29,7 +29,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[ServedCluster]:
 
 
 async def test_daemons_and_shards_are_shown(cluster: ServedCluster) -> None:
-    """Who holds what since when, how far behind it is, and where the others' pages are."""
+    """Each page shows who holds which shard since when, how late it is, and where it is shown."""
     document = (await cluster.get("/api/v1/cluster")).document
     assert (document["level"], document["sentence"]) == ("ok", "2 daemons alive, 2 shards held")
     assert [of["is_this"] for of in document["daemons"]] == [True, False]
@@ -89,7 +89,9 @@ async def test_shards_of_one_daemon(cluster: ServedCluster) -> None:
     assert (wrong.status, "known: node-1, node-2" in wrong.document["detail"]) == (400, True)
 
 
-async def test_what_another_daemon_holds_is_marked_with_its_age(cluster: ServedCluster) -> None:
+async def test_workspaces_of_another_daemon_are_marked_with_their_age(
+    cluster: ServedCluster,
+) -> None:
     """On the list, on its own page and in the sentence of the state, with the holder's page."""
     read_at = cluster.clock.now() - timedelta(seconds=12)
     cluster.mirror("beta", Mirrored(holder="node-2", url="https://node-2:1", read_at=read_at))
@@ -105,7 +107,7 @@ async def test_what_another_daemon_holds_is_marked_with_its_age(cluster: ServedC
     assert "1 workspace of other daemons as stored" in (await cluster.get("/")).text
 
 
-async def test_what_ails_the_cluster_is_in_the_sentence(cluster: ServedCluster) -> None:
+async def test_problems_of_the_cluster_are_in_the_sentence(cluster: ServedCluster) -> None:
     """The state is unknown then, and never green."""
     cluster.problems = ClusterProblems(words=("1 shard is held by no daemon: beta",))
     state = (await cluster.get("/api/v1/status")).document
@@ -128,7 +130,7 @@ async def test_a_store_that_is_away_makes_all_unknown(cluster: ServedCluster) ->
 
 
 async def test_pages_wait_for_mirrors_and_scrapers_do_not(cluster: ServedCluster) -> None:
-    """What shows shards reads them first; metrics and health checks read nothing."""
+    """Pages of shards read them first; metrics and health checks read nothing."""
     for path in ("/metrics", "/healthz", "/readyz"):
         await cluster.get(path)
     assert cluster.refreshes == 0

@@ -81,7 +81,7 @@ def test_a_cursor_leads_through_a_list_that_changes() -> None:
         cursor_after("alerts", (AT, "1")),
     ],
 )
-def test_what_is_no_cursor_of_a_list_is_refused(cursor: str) -> None:
+def test_a_text_that_is_no_cursor_of_a_list_is_refused(cursor: str) -> None:
     """Neither damage nor another list's cursor is an error of ours or the start of a list."""
     with pytest.raises(ProblemDetails) as raised:
         read_cursor("runs", cursor, tuple[datetime, str])

@@ -99,7 +99,7 @@ async def test_a_page_reads_a_bounded_stretch(site: Site) -> None:
 
 
 async def test_the_stream_has_the_same_filters(site: Site) -> None:
-    """What is already recorded and what is recorded later, and nothing else."""
+    """The stream has recorded events and later ones that fit, and nothing else."""
     await fill(site)
     url = f"{site.url}/api/v1/events/stream?after=0&type=run.failed&workspace=acme"
     async with site.session.get(url) as response:

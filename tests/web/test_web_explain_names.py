@@ -102,7 +102,7 @@ async def test_each_form_of_a_name_is_understood(site: Site, named: str, subject
 async def test_a_name_that_fits_none_or_several_gets_one_clear_error(
     site: Site, query: str, status: int, detail: str
 ) -> None:
-    """What was searched, what is near, and which names would be clear."""
+    """The error names what was searched, what is near, and which names would be clear."""
     found = await explain(site, query)
     assert (found[0], found[1][: len(detail)]) == (status, detail)
 

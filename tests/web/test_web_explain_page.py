@@ -47,7 +47,7 @@ async def test_an_alert_whose_list_fails_cannot_be_judged(site: Site) -> None:
         (f"alert={quote(EVIL)}", 404, "&lt;script&gt;alert("),
     ],
 )
-async def test_what_cannot_be_explained_is_a_page_too(
+async def test_an_impossible_explanation_is_a_page_too(
     site: Site, question: str, status: int, text: str
 ) -> None:
     """An old link shows in the browser why there is nothing, and leads home."""

@@ -171,7 +171,7 @@ async def test_the_log_has_the_form_and_not_its_token(site: Site, browser: Brows
         ({"lasts": "always", "ends_at": "soon"}, "ends_at", "'soon' is no time"),
     ],
 )
-async def test_what_is_typed_wrongly_is_shown_beside_its_field(
+async def test_a_wrong_entry_is_shown_beside_its_field(
     site: Site, browser: Browser, changed: dict[str, str], field: str, problem: str
 ) -> None:
     """The form keeps what was typed, names the problem at the field, and puts the focus there."""

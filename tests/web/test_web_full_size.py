@@ -52,7 +52,7 @@ async def test_no_long_answer_holds_the_loop(large_site: Site) -> None:
         assert longest.lines <= LINES_IN_A_STEP, f"{path}: {longest.name}: {longest.lines} lines"
 
 
-async def test_a_stream_far_behind_does_not_hold_the_loop(site: Site) -> None:
+async def test_a_stream_with_a_long_backlog_does_not_hold_the_loop(site: Site) -> None:
     """A reader that begins a thousand events back gets all of them, few at a time."""
     events = [run_event(str(number), Status.SUCCEEDED) for number in range(1_000)]
     await site.bus.commit(Change(events=tuple(events)), timeout_seconds=10)

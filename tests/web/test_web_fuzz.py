@@ -98,7 +98,7 @@ async def test_no_bytes_are_a_failure(
     line: bytes,
     target: bytes,
 ) -> None:
-    """What is no HTTP is 400 or silence, leaves no trace, and the next request is served."""
+    """Bytes that are no HTTP are 400 or silence, and the next request is served."""
     for first in (target, b"GET /" + target + b" HTTP/1.1"):
         answer = await sent(site, first, line, leaves=True)
         assert not answer or int(answer.split(b" ")[1]) in (100, 200, 400, 404, 405, 501)

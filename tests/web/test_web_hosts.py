@@ -124,7 +124,7 @@ EVERYWHERE = ServerSettings(listen="0.0.0.0:0", allow_anonymous=True)
 async def test_the_name_of_the_machine_is_ours_where_our_own_links_have_it(
     site: Site, status: int
 ) -> None:
-    """What listens on all addresses and has no other name is linked to by that of its machine."""
+    """A server on all addresses without another name is linked to by that of its machine."""
     host = f"{socket.gethostname()}:9876"
     assert (await site.get("/runbooks", headers={"Host": host})).status == status
 

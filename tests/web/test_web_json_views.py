@@ -93,7 +93,9 @@ async def ask(
         return response, await response.read()
 
 
-async def test_what_a_client_holds_is_not_sent_again(client: aiohttp.ClientSession) -> None:
+async def test_an_answer_that_a_client_holds_is_not_sent_again(
+    client: aiohttp.ClientSession,
+) -> None:
     """304 for any form of the entity tag, alone or among others; 200 for another answer's."""
     first, body = await ask(client, "/rows/acme", Accept_Encoding="identity")
     tag = first.headers["ETag"]
@@ -145,7 +147,7 @@ async def test_head_has_the_headers_alone(client: aiohttp.ClientSession) -> None
 
 
 async def test_a_problem_has_no_tag(client: aiohttp.ClientSession) -> None:
-    """What is wrong now may be right later, so it is not cached."""
+    """A problem of now may be right later, so it is not cached."""
     response, body = await ask(client, "/rows/acme?row=3", If_None_Match="*")
     assert response.status == 400
     assert b"did you mean rows?" in body

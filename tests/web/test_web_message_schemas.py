@@ -56,7 +56,7 @@ async def test_an_unknown_type_is_named(site: Site) -> None:
 
 
 async def test_a_fact_has_one_name_wherever_it_is_published(site: Site) -> None:
-    """What is published of runs, pipelines and alerts is in the JSON API; instants are shorter."""
+    """Each fact of runs, pipelines and alerts is in the JSON API; instants are shorter."""
     api = (await site.get("/api/v1/openapi.json")).document["components"]["schemas"]
     failed, fired, pipeline, alert = [
         (await site.get(f"/schemas/dataprep.{what}.v1.json")).document

@@ -31,7 +31,7 @@ EVIL = "<script>alert(1)</script>"
 
 
 async def test_dead_letters_show_their_reason_and_their_run(site: Site) -> None:
-    """An output shows how far it is behind, and why it could not deliver what was refused."""
+    """An output shows the length of its backlog, and why it could not deliver what was refused."""
     await site.bus.subscribe("webhook", start=Start.OLDEST)
     await site.observe(site.run("1"), site.run("2", Status.FAILED))
     (first, second) = await site.bus.events(after=0, limit=2)
@@ -75,7 +75,7 @@ async def test_a_failed_check_and_a_failing_rule_are_shown(site: Site) -> None:
 
 
 async def test_a_box_that_fails_leaves_the_others(site: Site) -> None:
-    """What cannot be shown says so in its own place; the polls beside it are still shown."""
+    """A box that cannot be shown says so in its own place; the polls beside it are shown."""
     site.live_state.record_poll(
         PollStatus(
             workspace="acme",

@@ -93,7 +93,7 @@ async def test_a_position_of_another_store_means_now(site: Site) -> None:
 
 @pytest.mark.parametrize("position", ["newest", "-1", "1.5", "9" * 19])
 async def test_a_position_that_is_none_is_refused(site: Site, position: str) -> None:
-    """What is no position is named in a problem, before any stream begins."""
+    """A text that is no position is named in a problem, before any stream begins."""
     answer = await site.get("/api/v1/events/stream", headers={"Last-Event-ID": position})
     assert answer.status == 400
     assert answer.document["detail"].startswith(f"Last-Event-ID: {position!r} is not a number")

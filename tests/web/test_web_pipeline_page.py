@@ -177,7 +177,7 @@ async def test_its_alerts_stand_on_its_page(site: Site) -> None:
 
 
 async def test_an_unknown_pipeline_or_range_is_a_page_with_a_way_back(site: Site) -> None:
-    """What there is not answers 404, and a range that there is not 400, with those there are."""
+    """An unknown pipeline is 404, and an unknown range is 400 with the known ones."""
     site.live_state.name_pipeline("acme", PipelineKind.FLOW, "7", "orders")
     assert "No run in the last 7 days" in (await site.get(PATH)).text
     for path in ("/pipelines/acme/flow/9", "/pipelines/acme/table/7", "/pipelines/acm/flow/7"):

@@ -36,7 +36,7 @@ def page(answer: Answer) -> str:
     return answer.text
 
 
-async def test_what_cannot_be_shown_is_never_unchanged(site: Site) -> None:
+async def test_a_page_of_a_problem_is_never_unchanged(site: Site) -> None:
     """A wrong filter stays one, also for a browser that holds the page which says so."""
     wrong = await site.get("/?state=sideways", headers={"Accept": "text/html"})
     known = {"Accept": "text/html", "If-None-Match": wrong.headers.get("Etag", "*")}
@@ -104,7 +104,7 @@ async def test_too_many_writes_are_a_page(site: Site) -> None:
     assert "A source may write 1 times a minute." in page(answer)
 
 
-async def test_what_cannot_be_served_now_is_a_page() -> None:
+async def test_a_failed_answer_is_a_page() -> None:
     """A store that fails is said, although the state of everything cannot be read either."""
 
     async def fail(_: object) -> Any:

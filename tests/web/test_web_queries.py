@@ -45,7 +45,7 @@ class ThingsQuery(Struct, frozen=True, kw_only=True):
         (f"size={'x' * 501}", "size: is longer than 500 characters"),
     ],
 )
-def test_what_does_not_fit_is_named_with_what_would(query: str, problem: str) -> None:
+def test_a_value_that_does_not_fit_is_named_with_those_that_do(query: str, problem: str) -> None:
     """A reader knows which parameter to change, and to what."""
     pairs = [part.split("=") for part in query.split("&")]
     with pytest.raises(ProblemDetails) as raised:

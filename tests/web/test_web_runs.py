@@ -104,7 +104,7 @@ async def test_a_flow_run_stands_for_its_job_groups(site: Site) -> None:
     assert 'id="run-acme-job_group-1"' in (await site.get("/runs?kind=job_group")).text
 
 
-async def test_a_page_behind_a_forgotten_run_says_so(site: Site) -> None:
+async def test_the_page_of_a_forgotten_run_says_so(site: Site) -> None:
     """A cursor whose run retention has removed, or that is none, leads back to the beginning."""
     await site.observe(*(site.run(str(number), Status.SUCCEEDED) for number in range(3)))
     cursor = (await site.get("/api/v1/runs?limit=1")).document["next"]
@@ -184,6 +184,6 @@ async def test_failed_runs_of_an_unknown_pipeline_are_counted(site: Site) -> Non
 
 @pytest.mark.parametrize("since", ["0001-01-01T00:00:00%2B14:00", "9999-12-31T23:59:59-12:00"])
 async def test_an_instant_outside_the_calendar_is_refused(site: Site, since: str) -> None:
-    """What UTC cannot express is a wrong value, for the API and for the page."""
+    """An instant that UTC cannot express is a wrong value, for the API and for the page."""
     for path in ("/api/v1/runs", "/api/v1/failures", "/runs", "/api/v1/alerts"):
         assert (await site.get(f"{path}?since={since}")).status == 400

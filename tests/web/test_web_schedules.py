@@ -81,7 +81,7 @@ async def test_a_week_shows_what_came_what_did_not_and_what_is_coming(site: Site
     assert "The API lists only the schedules of the token's owner." in page.replace("&#39;", "'")
 
 
-async def test_what_could_not_be_observed_is_unknown(site: Site) -> None:
+async def test_starts_that_could_not_be_observed_are_unknown(site: Site) -> None:
     """Before a schedule was changed, and since the workspace does not answer, nothing is missed."""
     follow(
         site,
@@ -231,7 +231,7 @@ async def test_a_trigger_that_cannot_be_computed_says_why(site: Site) -> None:
     assert "Not compared: its times cannot be computed" in (await site.get("/schedules")).text
 
 
-async def test_what_fires_too_often_is_not_compared(site: Site) -> None:
+async def test_schedules_that_fire_too_often_are_not_compared(site: Site) -> None:
     """Times of every second are not listed in part, as if the rest of the week expected nothing."""
     follow(site, schedule("1", trigger=CronTrigger(expression="* * * * * ?")), schedule("2"))
     await site.observe(started(site, "1", MONDAY + timedelta(hours=9)))

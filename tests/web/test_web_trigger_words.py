@@ -53,7 +53,7 @@ AT: dict[str, Any] = {"hour_of_day": 6, "minute_of_hour": 5}
     ],
 )
 def test_a_simple_expression_is_written_in_words(expression: str, words: str | None) -> None:
-    """What has no short words has none, and keeps its expression."""
+    """An expression without short words keeps its own text."""
     assert cron_words(expression) == words
 
 

@@ -63,7 +63,7 @@ async def test_a_write_is_logged(site: Site, credentials: str, who: str) -> None
 async def test_a_write_that_fails_is_logged_too(
     site: Site, method: str, path: str, status: int
 ) -> None:
-    """What was only tried is logged too, in one line of bounded length, with its status."""
+    """A refused write is logged too, in one line of bounded length, with its status."""
     with structlog.testing.capture_logs() as lines:
         async with site.session.request(method, site.url + path):
             pass

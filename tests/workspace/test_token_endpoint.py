@@ -112,7 +112,7 @@ async def test_an_answer_without_refresh_token_keeps_the_former(absent: object) 
 async def test_every_other_answer_has_its_outcome(
     body: object, status: int, outcome: RefreshOutcome
 ) -> None:
-    """What was perhaps handled is not mixed up with what was refused."""
+    """A refresh that was perhaps handled is not mixed up with one that was refused."""
     result = await refreshed(body, status)
     assert isinstance(result, NotRefreshed)
     assert result.outcome is outcome

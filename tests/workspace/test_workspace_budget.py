@@ -94,7 +94,7 @@ async def test_the_long_run_rate_is_the_stated_one() -> None:
 
 
 async def test_turns_go_by_priority_then_first_come() -> None:
-    """What matters more goes first, whenever it came; equals go in order of arrival."""
+    """Requests of the higher class go first; equals go in order of arrival."""
     fixture = Fixture()
     await fixture.drain()
     # Few enough turns that no class is owed one by its share.
@@ -109,7 +109,7 @@ async def test_turns_go_by_priority_then_first_come() -> None:
     assert len(fixture.names) == 11
 
 
-async def test_what_can_wait_leaves_room() -> None:
+async def test_requests_that_can_wait_leave_room() -> None:
     """The lowest class cannot empty the bucket: a change poll finds its turn at once."""
     fixture = Fixture(requests_per_minute=120)
     await fixture.drain(Priority.INVENTORY)
@@ -216,7 +216,7 @@ async def test_a_quota_of_one_operation_binds_only_it() -> None:
 
 
 async def test_a_general_quota_shrinks_the_budget() -> None:
-    """What any other answer shows bounds all requests until it resets, and its rate too."""
+    """The quota of any other answer bounds all requests until it resets, and its rate too."""
     fixture = Fixture(requests_per_minute=600)
     fixture.learn(fixture.quota(limit=30, remaining=5, lasts=40))
     for number in range(300):

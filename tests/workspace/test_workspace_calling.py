@@ -89,7 +89,9 @@ def test_an_unknown_operation_is_refused_with_a_hint(words: list[str], sentence:
 
 
 @pytest.mark.parametrize("edition", [Edition.PC, Edition.PL, Edition.RL, Edition.LE])
-async def test_what_an_edition_lacks_is_refused_before_it_is_sent(edition: Edition) -> None:
+async def test_an_operation_that_an_edition_lacks_is_refused_before_it_is_sent(
+    edition: Edition,
+) -> None:
     """Each refusal names the editions that have the operation, and nothing is sent."""
     lacking = [operation for operation in operations() if not operation.is_part_of(edition)]
     async with (
@@ -338,7 +340,7 @@ async def test_a_list_without_pages_is_requested_once() -> None:
         ("listFlows", (), {"offset": "-1"}),
     ],
 )
-async def test_what_is_no_list_is_refused_before_it_is_sent(
+async def test_an_operation_that_is_no_list_is_refused_before_it_is_sent(
     operation_id: str, values: tuple[int, ...], query: dict[str, str]
 ) -> None:
     """Rows are asked for lists only, and from a place that is a number."""

@@ -196,7 +196,7 @@ async def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
     assert is_device(Path(os.devnull))
 
 
-async def test_what_a_device_took_is_not_sent_twice() -> None:
+async def test_a_file_that_a_device_took_is_not_sent_twice() -> None:
     """A second try would follow the pieces of the first one, so it is not begun."""
     arrived = asyncio.Event()
     broken = streaming(1, content_length=9 * len(PIECE), breaks_at=arrived)
@@ -229,7 +229,7 @@ async def test_an_empty_body_is_an_empty_file(tmp_path: Path) -> None:
 
 
 async def test_a_large_answer_that_is_no_file_is_still_refused() -> None:
-    """What is read into memory keeps its limit."""
+    """An answer that is read into memory keeps its limit."""
     async with (
         serving(streaming(4)) as workspace,
         client_of(workspace.url, body_limit_bytes=len(PIECE)) as client,

@@ -171,7 +171,7 @@ async def test_a_closed_client_sends_nothing() -> None:
     ids=["url", "ca_file", "token"],
 )
 def test_impossible_settings_are_raised_at_once(settings: dict[str, Any]) -> None:
-    """What can never work is a fault of the configuration, reported before the first request."""
+    """Settings that can never work are a problem, reported before the first request."""
     with pytest.raises(ConfigurationError) as caught:
         client_of(**settings)
     assert "north" in str(caught.value)

@@ -40,7 +40,7 @@ async def test_the_largest_page_is_read_in_steps() -> None:
     assert (await reading).rows == decode_rows(body, row_kinds.JOB_GROUP).rows
 
 
-async def test_what_is_known_is_read_no_further() -> None:
+async def test_known_rows_are_read_no_further() -> None:
     """A recognised row is returned as its head; also one whose rest could not be read."""
     body = page_of(job_group(1, createdAt=7), job_group(2), job_group(3, createdAt="soon"))
     page = await decode_page(body, row_kinds.JOB_GROUP, is_known=lambda head: head.id in ("1", "2"))
@@ -67,7 +67,7 @@ async def test_a_head_that_cannot_be_read_recognises_nothing(row: Any) -> None:
     assert msgspec.structs.replace(page, known=()) == decode_rows(page_of(row), row_kinds.JOB_GROUP)
 
 
-async def test_what_is_no_list_is_refused() -> None:
+async def test_a_body_that_is_no_list_is_refused() -> None:
     """The one error, as of a list that is read at once."""
     with pytest.raises(PayloadError):
         await decode_page(b'{"data": 7}', row_kinds.JOB_GROUP)

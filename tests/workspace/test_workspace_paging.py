@@ -276,7 +276,7 @@ async def test_an_unusual_cap_is_found_without_a_count(cap: int) -> None:
 
 
 async def test_a_page_shorter_than_one_before_costs_one_request() -> None:
-    """What has shown more at once is not capped at less, so the end is not asked for again."""
+    """A list that has shown more at once is not capped at less, so its end is not asked again."""
     capped = CappedWorkspace(60, cap=10_000)
     async with serving(capped.handle) as workspace, client_of(workspace.url) as client:
         await flows_of(client)

@@ -297,7 +297,7 @@ def test_a_recorded_schedule() -> None:
     ],
 )
 def test_triggers(trigger: Any, read: ScheduleTrigger) -> None:
-    """What can be computed is typed; everything else stays visible by its kind."""
+    """A trigger that can be computed is typed; every other one stays visible by its kind."""
     assert schedule(triggers=[trigger]).triggers == (read,)
 
 

@@ -249,7 +249,7 @@ async def test_the_workspace_shows_who_and_what_and_when() -> None:
         assert client.requester.time.skew_seconds() == pytest.approx(-3600, abs=1)
 
 
-async def test_what_the_edition_lacks_is_switched_off() -> None:
+async def test_a_capability_that_the_edition_lacks_is_switched_off() -> None:
     """LE serves single job groups but no list, and the list is requested only once."""
     async with meeting(Edition.LE) as (sandbox, client, _):
         flow = next(iter(sandbox.world.flows.live()))

@@ -100,7 +100,7 @@ def test_no_text_of_a_row_is_longer_than_stated(kind: str) -> None:
 
 
 @EVERY
-def test_rows_that_differ_behind_the_cut_stay_different(kind: str) -> None:
+def test_rows_that_differ_after_the_cut_stay_different(kind: str) -> None:
     """Two names with one long beginning must not become one pipeline's name."""
     assert read(kind, "x" * HUGE + "a") != read(kind, "x" * HUGE + "b")
     assert read(kind, "x" * HUGE + "a") == read(kind, "x" * HUGE + "a")

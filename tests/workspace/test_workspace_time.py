@@ -58,7 +58,7 @@ def test_equal_clocks_have_no_skew() -> None:
 
 
 def test_skew_is_workspace_minus_ours() -> None:
-    """A workspace an hour behind has a negative skew of an hour."""
+    """A workspace that is an hour late has a negative skew of an hour."""
     time = WorkspaceTime(ManualClock(AT + timedelta(hours=1)))
     time.learn(DATE, began=0, answered=0)
     assert time.skew_seconds() == -3599
@@ -114,7 +114,7 @@ def test_wrong_answers_that_contradict_each_other_set_no_clock() -> None:
 
 
 def test_until_then_it_may_be_ahead() -> None:
-    """By as much as the answers say that are not believed yet; never where they are behind."""
+    """By as much as the answers say that are not believed yet; never where they are late."""
     time = WorkspaceTime(ManualClock())
     time.learn(DATE, began=0, answered=0)
     assert time.may_be_ahead_seconds() == 0

@@ -124,7 +124,7 @@ _STATES = [
 _TRUE = [*_STATES, _FIRED, _RESOLVED]
 
 
-def test_what_is_said_of_a_refused_list_is_not_found() -> None:
+def test_true_words_about_a_refused_list_are_not_found() -> None:
     """An alert with a reason, unknown states and no number of active runs agree with the truth."""
     assert _blind(_TRUE, _glimpse("degraded", "plan_run")) == []
 
@@ -141,7 +141,7 @@ def test_what_is_said_of_a_refused_list_is_not_found() -> None:
     ids=["no alert", "resolved too early", "no reason", "runs known", "workspace reachable"],
 )
 def test_blind_but_green_is_found(arrivals: list[Arrival]) -> None:
-    """What cannot be followed has an alert with its reason, and is shown as known nowhere."""
+    """A blind part has an alert with its reason, and is shown as known nowhere."""
     assert _blind(arrivals) == [Kind.BLIND]
 
 
@@ -191,7 +191,7 @@ def test_a_flow_that_is_hidden_is_missed_in_no_list(hidden_until: float, kinds: 
 
 
 @pytest.mark.parametrize(("refused_until", "kinds"), [(140.0, [Kind.BLIND]), (390.0, [])])
-def test_what_hides_behind_a_refused_list_is_missed_once_the_list_is_back(
+def test_alerts_of_a_refused_list_are_missed_once_the_list_is_back(
     refused_until: float, kinds: list[Kind]
 ) -> None:
     """While the list is refused, which has an alert of its own, nothing else can be found out."""
@@ -245,7 +245,7 @@ _UNSHARED = [
 ]
 
 
-def test_what_is_said_of_a_flow_that_is_hidden_by_rights_is_not_found() -> None:
+def test_true_words_about_a_flow_hidden_by_rights_are_not_found() -> None:
     """Its own alert and its own state agree with the truth, and so do active runs of others."""
     assert _blind(_UNSHARED, _glimpse("reachable", "job_group"), world=_HIDDEN) == []
 
@@ -337,7 +337,7 @@ def test_a_missed_start_may_stay_unreported_while_schedules_cannot_be_read() -> 
     assert _missed(_alert(150, "fired", "schedule_missed"), world=world) == []
 
 
-def test_what_was_never_shown_is_not_missed() -> None:
+def test_runs_that_were_never_shown_are_not_missed() -> None:
     """Runs that vanish are owed an alert where enough of them were followed until then."""
     runs = tuple(
         msgspec.structs.replace(

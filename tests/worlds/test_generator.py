@@ -19,7 +19,7 @@ def test_a_hundred_worlds_have_every_ingredient_often() -> None:
         assert sum(ingredient in each.ingredients for each in worlds) >= 5, ingredient
 
 
-def test_what_is_left_out_changes_nothing_else() -> None:
+def test_a_kind_that_is_left_out_changes_nothing_else() -> None:
     """Without plans the other pipelines of a world keep their runs, times and ids."""
     for seed in range(40):
         whole, rest = world(seed), world(seed, without=[Ingredient.PLANS])
@@ -35,7 +35,7 @@ def test_a_batch_shares_its_stops() -> None:
 
 
 def test_facts_are_shown_after_they_happen() -> None:
-    """Nothing is shown before it happens, and an end lies behind its start."""
+    """Nothing is shown before it happens, and an end lies after its start."""
     for seed in range(100):
         made = world(seed)
         for group in made.job_groups:

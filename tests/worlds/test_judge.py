@@ -154,7 +154,7 @@ def _without(arrivals: Sequence[Arrival], *left_out: Arrival) -> list[Arrival]:
     return [arrival for arrival in arrivals if arrival not in left_out]
 
 
-def test_what_is_true_is_not_found() -> None:
+def test_true_alerts_are_not_found() -> None:
     """A failure that fires, and its recovery that resolves, agree with the truth."""
     assert _kinds(_FAILING, _RED) == set()
     assert _kinds(_RECOVERED, _GREEN) == set()
@@ -242,7 +242,7 @@ def test_a_start_of_another_time_is_found() -> None:
 
 
 def test_a_denial_is_found() -> None:
-    """What is evidence of an alert must not be explained by a rule that was not met."""
+    """Evidence of an alert must not be explained by a rule that was not met."""
     denied = _faces(_FAILING, reason="no matching rule")
     assert _kinds(_FAILING, _RED, denied) == {Kind.DENIAL}
 
@@ -372,7 +372,7 @@ def test_a_missing_link_is_found() -> None:
 
 
 def test_an_alertmanager_that_differs_is_found() -> None:
-    """What the broker's subscribers know, the Alertmanager holds and has notified."""
+    """The Alertmanager holds and has notified what the broker's subscribers know."""
     labels = {"workspace": "world-0", "kind": "job_group", "pipeline_id": str(_FLOW)}
     alerts = [
         {"labels": {**labels, "alertname": rule}, "status": "firing"}

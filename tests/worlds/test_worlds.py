@@ -22,7 +22,7 @@ _WITH_ALERTMANAGER = (20, 50)  # first seeds of batches that have one
 
 @pytest.mark.timeout(_LONGEST_SECONDS)
 @pytest.mark.parametrize("first", range(0, _WORLDS, BATCH))
-async def test_what_is_said_of_a_world_is_true(
+async def test_statements_about_a_world_are_true(
     first: int, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """Events, alerts, states, metrics, page data and explanations agree with the worlds' truth."""

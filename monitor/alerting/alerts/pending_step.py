@@ -135,7 +135,7 @@ def ended_key(fingerprint: str, starts_at: datetime, opening: int) -> str:
 async def tables_of(state: Mapping[str, bytes]) -> Tables:
     """Decode what the store holds. Rows that cannot be decoded are left out and logged."""
     tables = Tables()
-    async for name, value in in_slices(state.items()):
+    async for name, value in in_slices(state.items()):  # tens of thousands
         table, _, key = name.partition(":")
         if table in _DECODED:
             tables[table][key] = value

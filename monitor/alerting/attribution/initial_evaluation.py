@@ -222,7 +222,7 @@ class EarlierFailures:
 async def _handled_events(pending: PendingStep) -> frozenset[tuple[str, str]]:
     """Return names of rules with ids of events that are evidence of their alerts."""
     handled: set[tuple[str, str]] = set()
-    async for _, instance in in_slices(pending.rows(ALERT)):
+    async for _, instance in in_slices(pending.rows(ALERT)):  # thousands in an outage
         alert: Alert = instance.alert
         handled.update((alert.name, event_id) for event_id in alert.evidence)
     return frozenset(handled)
@@ -242,7 +242,7 @@ async def _preexisting_before(
         if not rule.names_kind
     }
     found: defaultdict[RunKey, list[str]] = defaultdict(list)
-    async for _, instance in in_slices(pending.rows(ALERT)):
+    async for _, instance in in_slices(pending.rows(ALERT)):  # thousands in an outage
         alert, run = instance.alert, instance.root_run
         if run is None or (run.workspace, run.kind) in rules or not instance.is_open:
             continue

@@ -141,7 +141,7 @@ class MemoryRetention:
         removed, known_until = RemovedSubjects(view), _known_until(view)
         # What is late by its baseline is late until it succeeds, however long that takes.
         late: set[tuple[str, Pipeline | None]] = set()
-        async for _, instance in in_slices(pending.rows(ALERT)):
+        async for _, instance in in_slices(pending.rows(ALERT)):  # thousands in an outage
             if instance.is_open:
                 late.add((instance.alert.workspace, _without_name(instance.alert.pipeline)))
         async for table, key in in_slices(rows, size=_ROWS_IN_SLICE):

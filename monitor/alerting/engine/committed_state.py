@@ -47,7 +47,7 @@ class PastAlerts:
         self._rows, self._order = {}, []
         self._keys.clear()
         order: list[_Key] = []
-        async for key, row in in_slices(list(rows.items())):
+        async for key, row in in_slices(list(rows.items())):  # up to 10,000, here and below
             self._rows[key] = row
             self._keys[row.alert.fingerprint].add(key)
             order.append((_place(row), key))
@@ -169,7 +169,7 @@ class CommittedState:
         tables = await tables_of(stored)
         self.tables, self._lingering = tables, None
         self.firing.clear()
-        async for key, instance in in_slices(tables[ALERT].items()):
+        async for key, instance in in_slices(tables[ALERT].items()):  # thousands
             self.firing.take(key, instance)
         await self.past.load(tables[ENDED])
         self.suppression = suppression_of(self.begin(), self.firing)
@@ -215,6 +215,7 @@ class CommittedState:
         is_suppression_new = changes_suppression(pending)
         pending.apply()
         self.past.committed(pending.changed[ENDED])
+        # Thousands, where an outage begins or ends.
         async for key, instance in in_slices(pending.changed[ALERT].items()):
             self.firing.take(key, instance)
         if is_suppression_new:

@@ -25,7 +25,7 @@ from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
 
 # Subjects or alerts: after a start all of them, with 10,000 pipelines 20,000 at 0.1 ms each.
-_AT_ONCE = 10
+_AT_ONCE = 10  # of thousands of failures, subjects and alerts
 _VITAL_RULES = frozenset(
     kind for kind, definition in RULE_DEFINITIONS.items() if definition.subject_kind in VITAL_KINDS
 )

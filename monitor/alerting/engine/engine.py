@@ -338,6 +338,7 @@ class Engine:
 
     async def _commit(self, pending: PendingStep, position: int) -> None:
         if await self._state.commit(pending, position):
+            # Thousands, where an outage begins or ends.
             async for key, instance in in_slices(pending.changed[ALERT].items()):
                 self._timeline.committed(key, instance)
             await self._snapshots.committed(pending, self._state.tables, self._rules)

@@ -194,7 +194,7 @@ class EvaluationContext:
                 unlinked.add(run.run.key.workspace)
         around.update(key for key in plan_runs if key.workspace in unlinked)
         self._at_work = frozenset(around)
-        async for key, subject in in_slices(subjects.items()):
+        async for key, subject in in_slices(subjects.items()):  # thousands, each with its runs
             self.running[key] = ActiveRunsOfSubject(
                 subject=subject, roots=tuple(roots[key]), own=tuple(own[key])
             )

@@ -305,7 +305,7 @@ class Mirrors:
             stored = await self._entries(some, (STATUS,))
             runs = await self._elsewhere.active_runs_of(some)
             read_at = self._clock.now()
-            async for record in in_slices(records):
+            async for record in in_slices(records):  # thousands of shards
                 if not set(record.workspaces).isdisjoint(some):
                     mirror = self._mirrors[record.name]
                     mirror.show_states(set(some), stored, runs, read_at=read_at)

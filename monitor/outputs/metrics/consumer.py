@@ -145,12 +145,13 @@ class MetricsConsumer:
         moved, self.position = position - self.position, position
         _apply(pending.changed, self.rows)
         self._remember(pending)
-        async for recorded in in_slices(batch.events):
+        async for recorded in in_slices(batch.events):  # up to `batch_size`
             self._count(recorded.event)
         return moved
 
     async def _step(self, position: int | None, pending: PendingCounts) -> None:
         state: dict[str, bytes | None] = {}
+        # Several rows for each pipeline among a thousand events.
         async for key, row in in_slices(pending.changed.items()):
             state[key] = msgspec.json.encode(row) if row is not None else None
         await self._bus.advance(

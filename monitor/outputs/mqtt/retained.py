@@ -229,10 +229,10 @@ class RetainedStates:
         )
         # Both of one moment: a run that ends meanwhile would be in neither.
         all_health, all_active = self._view.pipeline_health(), self._view.active_runs()
-        health = pieces_of(all_health)
+        health = pieces_of(all_health)  # of 10,000 pipelines and more
         async for some_health in in_slices(health, size=1):
             present.add_health(some_health)
-        active = pieces_of(all_active)
+        active = pieces_of(all_active)  # thousands of runs
         async for some_active in in_slices(active, size=1):
             present.add_active(some_active)
         return present
@@ -286,7 +286,7 @@ class RetainedStates:
         unjudged: dict[str, str] = {}
         changed: list[Alert] = []
         now = self._clock.now()
-        async for alert in in_slices(snapshot.alerts):
+        async for alert in in_slices(snapshot.alerts):  # thousands in an outage
             if alert.state is AlertState.PENDING:
                 continue
             key = alert.fingerprint
@@ -340,10 +340,10 @@ class RetainedStates:
         """Return those of the topics that nothing present needs either."""
         configured = {state.state.workspace: state.topic for state in present.workspaces()}
         unneeded.difference_update(configured.values())
-        async for alert in in_slices(self._alerts.values()):
+        async for alert in in_slices(self._alerts.values()):  # thousands in an outage
             unneeded.discard(self._topics.alert_state(alert))
         leftovers: list[str] = []
-        async for topic in in_slices(unneeded):
+        async for topic in in_slices(unneeded):  # up to one of each pipeline
             workspace = self._topics.workspace_of(topic)
             # Until a workspace has answered, what is not known of it may still be there; alerts
             # are known from the start.

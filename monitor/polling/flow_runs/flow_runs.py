@@ -181,7 +181,7 @@ class FlowRuns:
                 can wait and found no room in the request budget.
         """
         due = await self._tracked.due(urgency)
-        fresh = in_slices(due.fresh)
+        fresh = in_slices(due.fresh)  # up to 10,000 that are tracked
         unread = [id_ async for id_ in fresh if not await self._end_without_reading(id_)]
 
         async def read(flow_run_id: str) -> MonitorError | None:

@@ -157,8 +157,7 @@ class TrackedFlowRuns:
                 else:
                     due.append((due_at, flow_run_id))
         ordered = await sorted_in_slices(due, key=tuple, size=_SLICE)
-        ids = [flow_run_id async for _, flow_run_id in in_slices(ordered, size=_SLICE)]
-        return DueFlowRuns(fresh=ids, old=old)
+        return DueFlowRuns(fresh=[flow_run_id for _, flow_run_id in ordered], old=old)
 
 
 class UnreadableFlowRuns:

@@ -303,7 +303,7 @@ class PipelineNames:
         health = context.observer.pipeline_health
         used = used.difference(gone) | health.busy(context.name, since, gone)
         used -= {(kind, id_) for id_ in self.unshared.overdue(kind)}
-        return {
+        return {  # of 10,000 pipelines and more
             named_pipeline.id
             async for named_pipeline in in_slices(context.live_state.names.all(), size=1_000)
             if named_pipeline.workspace == context.name

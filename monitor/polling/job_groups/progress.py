@@ -140,6 +140,7 @@ class Progress:
                 most = _READS_PER_CYCLE * self._context.client.settings.page_size
                 await self._read_many([*due, *others][:most])
                 oldest, has_listed = self._oldest(), True
+                # Ten pages.
                 due = [key async for key in in_slices(due[:most]) if self._read_at(key) <= oldest]
                 if len(due) <= _READS_PER_CYCLE:
                     self._list_again_at = now + seconds  # pages showed nearly all of it

@@ -31,7 +31,7 @@ from monitor.web.views.view import ViewSources
 log = structlog.get_logger()
 
 _BATCH = 200
-_IN_A_SLICE = 25  # events written in one step
+_IN_A_SLICE = 25  # of a batch of events, which are encoded and written
 _KEEPALIVE_SECONDS = 15.0
 _SEND_SECONDS = 30.0
 _STREAMS_AT_ONCE = 64

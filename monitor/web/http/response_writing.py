@@ -80,6 +80,7 @@ async def encode_in_slices(answer: Struct) -> bytes:
 async def _encoded(value: object) -> bytes:
     if not isinstance(value, list | tuple):
         return msgspec.json.encode(value)
+    # A thousand rows of a page, or all shards of a cluster.
     return b"[%s]" % b",".join([msgspec.json.encode(row) async for row in in_slices(value)])
 
 

@@ -180,6 +180,7 @@ def _about(event: Event) -> tuple[RunKind | None, Pipeline | None]:
 @view("events", "/api/v1/events", "The event log, oldest first, as CloudEvents.")
 async def events_view(sources: ViewSources, query: EventsQuery) -> EventPage:
     page = await EventReader(sources).read(query)
+    # A thousand of a page.
     data = [cloud_event(recorded) async for recorded in in_slices(page.data)]
     return EventPage(data=data, next=page.next, has_more=page.has_more)
 

@@ -41,7 +41,7 @@ _LABELS: Mapping[str, str] = MappingProxyType(
 )
 _ELSEWHERE = frozenset({"error", "url", "run"})  # shown by themselves
 
-_AT_ONCE = 20  # alerts that are put into words
+_AT_ONCE = 20  # of a page of 1,000 alerts; to put one into words takes up to 0.1 ms
 
 
 class SuppressionReason(Struct, frozen=True, kw_only=True):

@@ -154,7 +154,7 @@ async def _open(
 
 async def worst_first(alerts: Sequence[Alert]) -> list[Alert]:
     """Return firing alerts before others, then by severity, then the newest first."""
-    return await sorted_in_slices(alerts, key=_rank)
+    return await sorted_in_slices(alerts, key=_rank)  # thousands in an outage
 
 
 def _fits(alert: Alert, query: AlertsQuery) -> bool:

@@ -105,6 +105,7 @@ async def run_details_view(sources: ViewSources, query: RunQuery) -> RunDetails:
     run = stored if active is None else active.run
     children = await sources.runs.children(key)
     tree = await _tree(sources, run, children)
+    # A plan run of a hundred flow runs has thousands of parts.
     found = [
         part async for depth, inner in in_slices(tree) for part in _with_jobs(sources, depth, inner)
     ]

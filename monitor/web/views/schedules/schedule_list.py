@@ -16,7 +16,7 @@ from monitor.web.http.request_parsing import sort_text
 from monitor.web.views.schedules.trigger_words import expression_of, trigger_words
 from monitor.web.views.view import ViewSources, view
 
-_AT_ONCE = 10  # schedules whose next start is computed in one step
+_AT_ONCE = 10  # of thousands of schedules, whose next starts are computed
 
 
 class SchedulesQuery(Struct, frozen=True, kw_only=True):
@@ -147,7 +147,7 @@ def order_of(schedule: ScheduleKnown) -> tuple[str, str]:
 
 
 async def ordered_schedules(status: WorkspaceStatus) -> list[ScheduleKnown]:
-    return await sorted_in_slices(status.schedules, key=order_of)
+    return await sorted_in_slices(status.schedules, key=order_of)  # thousands
 
 
 def _in_words(trigger: ScheduleTrigger) -> TriggerInWords:

@@ -58,7 +58,8 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "aiomqtt": ("outputs",),
     "paho": ("outputs",),
     "amqtt": ("cli",),
-    "jinja2": ("web",),
+    "jinja2": ("web", "outputs"),
+    "apprise": ("outputs",),
     "markdown_it": ("web",),
     "typer": ("cli",),
     "rich": ("cli",),
@@ -85,12 +86,13 @@ PURE = (
     "alerting.rules",
     *(
         f"model.{name}"
-        for name in ("alert_texts", "alerts", "ends", "errors", "events", "inventory")
+        for name in ("alert_texts", "alerts", "ends", "errors", "events", "globs", "inventory")
     ),
     *(
         f"model.{name}"
         for name in ("live_state", "observations", "runs", "secrets", "settings", "suggestions")
     ),
+    "model.mute_windows",
     "model.triggers",
     *(f"model.{name}" for name in ("overall_health", "poll_outcomes")),
     "model.words",

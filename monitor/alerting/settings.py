@@ -15,7 +15,6 @@ from monitor.alerting.alerts.silences import (
     silence_problems,
 )
 from monitor.alerting.rules.contract import AnyRuleDefinition, Quantity
-from monitor.alerting.rules.globs import fits_some, parse_globs
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import (
     DEFAULT_RULES,
@@ -25,6 +24,7 @@ from monitor.alerting.rules.table import (
     default_rule,
     with_runbooks_at,
 )
+from monitor.model.globs import fits_some, parse_globs
 from monitor.model.settings import Setting
 
 __all__ = [

@@ -40,6 +40,12 @@ COMMANDS = (
         ("doctor -c /etc/dataprep-monitor/monitor.toml", "doctor -w acme"),
     ),
     CommandEntry(
+        "notify",
+        "monitor.cli.notify:notify",
+        "List the channels to people, or send a marked test through them.",
+        ("notify test data-team", "notify list -c /etc/dataprep-monitor/monitor.toml"),
+    ),
+    CommandEntry(
         "operations",
         "monitor.cli.operations:operations",
         "List the operations of the workspace API and our use of them.",

@@ -19,5 +19,7 @@ def outputs_in(document: dict[str, Any]) -> list[str]:
     for record in RECORDS:
         # Of a table that is not right, what can be read.
         with contextlib.suppress(LookupError, TypeError, ValueError, AttributeError):
-            names += record.names(SimpleNamespace(**document[record.section]))
+            tables = document[record.section]
+            for table in tables if isinstance(tables, list) else [tables]:
+                names += record.names(SimpleNamespace(**table))
     return names

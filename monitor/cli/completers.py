@@ -51,6 +51,11 @@ def silence_actions() -> list[str]:
     return ["add", "list", "expire"]
 
 
+def notify_actions() -> list[str]:
+    """Offer what can be done with channels."""
+    return ["test", "list"]
+
+
 def silence_words(ctx: typer.Context) -> list[str]:
     """Offer the labels that a matcher may name. Only the daemon knows the ids of silences."""
     if ctx.params.get("action") != "add":

@@ -111,8 +111,11 @@ def _outputs(configuration: Configuration) -> list[str]:
     for record in RECORDS:
         settings = configuration.outputs.get(record.section)
         if settings is not None:
-            receivers = record.receivers(settings)
-            summaries += [f"{record.section} {receiver}" for receiver in receivers]
+            summaries += [
+                f"{record.section} {receiver}"
+                for own in record.split(settings)
+                for receiver in record.receivers(own)
+            ]
         elif record.is_usual:
             summaries.append(f"{record.section} off")
     return summaries

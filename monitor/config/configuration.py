@@ -69,7 +69,7 @@ class Configuration(Struct, frozen=True, kw_only=True):
     @property
     def linked_alerting(self) -> AlertingSettings:
         """The rules with links to their runbooks: on our own page where none are configured."""
-        url = self.server.page_url
+        url = self.server.linked_url
         return self.alerting if url is None else self.alerting.with_runbooks_at(f"{url}/runbooks")
 
     def secrets(self) -> tuple[Secret, ...]:

@@ -131,9 +131,13 @@ class ConfigurationReader:
         for name in table:
             if name in written or name in sections or name in literal:
                 continue
+            # A table below this one is meant before any other.
             elsewhere = [
                 f"[{known_section.path}] {name}"
-                for known_section in self._sections
+                for known_section in sorted(
+                    self._sections,
+                    key=lambda other: not other.path.startswith(f"{section.path}."),
+                )
                 if name in (*known_section.written_keys(), known_section.path)
             ]
             if elsewhere:

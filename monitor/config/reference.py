@@ -152,7 +152,11 @@ def _required_keys(section: Section) -> set[str]:
     """Return the keys that an editor must require: those that only the file can give."""
     if section is WORKSPACES:  # the token and the URL may come from the environment
         return {"name"}
-    return {key.name for key in section.keys if key.is_required and section.is_repeated}
+    return {
+        key.name
+        for key in section.keys
+        if key.is_required and section.is_repeated and key.kind is not Kind.SECRET
+    }
 
 
 def _key_schema(key: Key) -> dict[str, Any]:

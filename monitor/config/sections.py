@@ -9,12 +9,19 @@ from monitor.config.process_settings import LogSettings, ProcessSettings
 from monitor.config.section import Sections, section_of
 from monitor.config.server_section import SERVER
 from monitor.outputs.metrics.settings import MetricsSettings
+from monitor.outputs.notify.settings import ChannelMatch
 from monitor.outputs.records import RECORDS
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.workspace.settings import OauthSettings, WorkspaceSettings
 
 OUTPUTS = tuple(
-    section_of(record.section, record.settings, is_optional=True, is_example=not record.is_usual)
+    section_of(
+        record.section,
+        record.settings,
+        is_optional=True,
+        is_example=not record.is_usual,
+        is_repeated=record.gathered is not None,
+    )
     for record in RECORDS
 )
 WORKSPACES = section_of("workspaces", WorkspaceSettings, is_repeated=True)
@@ -27,6 +34,7 @@ SECTIONS = Sections(
         section_of("workspaces.inventory", InventorySettings),
         section_of("workspaces.callbacks", CallbackSettings, PollSettings, is_optional=True),
         *OUTPUTS,
+        section_of("notify.match", ChannelMatch, is_example=True),
         SERVER,
         section_of("callbacks", ListenerSettings, is_optional=True),
         section_of("storage", StorageSettings),

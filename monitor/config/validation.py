@@ -15,21 +15,25 @@ from monitor.config.environment import default_store_url, overlaid
 from monitor.config.locations import Locations, NoLocations
 from monitor.config.problems import Problem, Problems
 from monitor.config.reading import ConfigurationReader, ReadTable
-from monitor.config.sections import OUTPUTS, SECTIONS
+from monitor.config.sections import SECTIONS
 from monitor.listening.settings import split_address
 from monitor.model.errors import ConfigurationError
 from monitor.model.notifying import why_not_notified
 from monitor.model.secrets import Secret
-from monitor.outputs.records import output_types
+from monitor.outputs.records import RECORDS, output_types
 from monitor.tracking.settings import TrackingSettings
 
 Parts = Mapping[str, ReadTable]
 NO_LOCATIONS = NoLocations()
 
 
-def find_contradictions(workspaces: list[ReadTable], parts: Parts, problems: Problems) -> None:
+def find_contradictions(
+    repeated: Mapping[str, list[ReadTable]], parts: Parts, problems: Problems
+) -> None:
     """Add a problem for each contradiction between settings."""
-    _names(workspaces, problems)
+    workspaces = repeated["workspaces"]
+    for tables in (workspaces, repeated["notify"]):
+        _names(tables, problems)
     for workspace in workspaces:
         if "callbacks" in workspace.parts:
             _callbacks(workspace.parts["callbacks"], parts, problems)
@@ -46,13 +50,13 @@ def _with_those_below(parts: Iterable[ReadTable]) -> Iterator[ReadTable]:
         yield from _with_those_below(part.parts.values())
 
 
-def _names(workspaces: list[ReadTable], problems: Problems) -> None:
+def _names(tables: list[ReadTable], problems: Problems) -> None:
     first: dict[str, str] = {}
-    for workspace in workspaces:
-        name = workspace.get("name")
-        if name is not None and first.setdefault(name, workspace.path) != workspace.path:
+    for table in tables:
+        name = table.get("name")
+        if name is not None and first.setdefault(name, table.path) != table.path:
             hint = f"is the name of {first[name]} already; choose another"
-            problems.add(f"{workspace.path}.name", name, hint)
+            problems.add(f"{table.path}.name", name, hint)
 
 
 def _callbacks(part: ReadTable, parts: Parts, problems: Problems) -> None:
@@ -120,7 +124,7 @@ def validate(
     problems = Problems()
     reader = ConfigurationReader(locations=locations, problems=problems, sections=SECTIONS)
     repeated, parts = reader.root(overlaid(mapping, environment, problems, sections=SECTIONS))
-    find_contradictions(repeated["workspaces"], parts, problems)
+    find_contradictions(repeated, parts, problems)
     find_alerting_contradictions(repeated, parts.get("alerting"), problems)
     warnings = tuple(problems.warnings)
     if problems.found:
@@ -166,7 +170,7 @@ def _built(
     return Configuration(
         workspaces=workspaces,
         alerting=alerting_settings(parts["alerting"], repeated["alerts"], repeated["silences"]),
-        outputs={name: part.build() for name, part in parts.items() if part.section in OUTPUTS},
+        outputs=_outputs(repeated, parts),
         server=parts["server"].build(),
         callbacks=parts["callbacks"].build() if "callbacks" in parts else None,
         # The store must not drop a callback that its workspace still waits to confirm.
@@ -182,6 +186,19 @@ def _built(
         process=parts["process"].build(),
         log=parts["log"].build(),
     )
+
+
+def _outputs(
+    repeated: Mapping[str, list[ReadTable]], parts: Mapping[str, ReadTable]
+) -> dict[str, Struct]:
+    """Return the settings of the outputs that are switched on, by section."""
+    outputs: dict[str, Struct] = {}
+    for record in RECORDS:
+        if record.section in parts:
+            outputs[record.section] = parts[record.section].build()
+        elif record.gathered is not None and (tables := repeated[record.section]):
+            outputs[record.section] = record.gathered(tuple(table.build() for table in tables))
+    return outputs
 
 
 def _unnotified(configuration: Configuration) -> tuple[Problem, ...]:

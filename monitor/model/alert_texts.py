@@ -11,7 +11,7 @@ import math
 import re
 import string
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
 import msgspec
 from msgspec import Struct
@@ -19,7 +19,7 @@ from msgspec import Struct
 from monitor.model.alerts import ENDED_BECAUSE, NAME_TAKEN_BY, Alert, AlertState
 from monitor.model.errors import ConfigurationError
 from monitor.model.suggestions import did_you_mean
-from monitor.model.words import duration, iso, relative
+from monitor.model.words import clock_time, duration, iso, relative
 
 LONGEST_TEMPLATE = 2_000  # characters
 LONGEST_TEXT = 2_000
@@ -65,9 +65,12 @@ class Rendering(Struct, frozen=True, kw_only=True, gc=False):
     at: datetime
     ended_at: datetime | None = None
     is_kept: bool = False
+    zone: tzinfo | None = None  # of instants; None: UTC, as machines read them
 
 
-def texts_of(alert: Alert, at: datetime, *, is_kept: bool = False) -> dict[str, str]:
+def texts_of(
+    alert: Alert, at: datetime, *, is_kept: bool = False, zone: tzinfo | None = None
+) -> dict[str, str]:
     """Return the annotations of an alert as they read at that time, by the clock of its subject.
 
     ``is_kept``: they are read at any time after it, such as in a retained message or in a file.
@@ -82,7 +85,7 @@ def texts_of(alert: Alert, at: datetime, *, is_kept: bool = False) -> dict[str, 
         "evidence_count": float(alert.evidence_count),
     }
     ended_at = (alert.ends_at or at) if alert.state is AlertState.RESOLVED else None
-    rendering = Rendering(at=at, ended_at=ended_at, is_kept=is_kept)
+    rendering = Rendering(at=at, ended_at=ended_at, is_kept=is_kept, zone=zone)
     texts = {name: fill(text, values, rendering) for name, text in alert.templates.items()}
     if ended_at is not None and (words := end_words(alert)):
         before = texts.get("description", "")[: LONGEST_TEXT - len(words) - 2].rstrip(".")
@@ -177,7 +180,9 @@ def _chosen(pair: str, *, is_over: bool) -> str:
 
 def _written(value: Value, form: str, rendering: Rendering) -> str:
     if form not in {"since", "relative"} and PAIR not in form:
-        return _plain(value, form)
+        is_instant = form == "time" or isinstance(value, datetime)
+        instant = _instant(value) if is_instant and rendering.zone is not None else None
+        return _plain(value, form) if instant is None else _at(instant, rendering)
     instant = _instant(value)
     if instant is None:
         is_absent = value is None and form.count(PAIR) > 1
@@ -187,16 +192,20 @@ def _written(value: Value, form: str, rendering: Rendering) -> str:
     words = _chosen(form, is_over=rendering.at >= instant) if PAIR in form else ""
     is_fixed = rendering.is_kept or rendering.ended_at is not None
     seconds = (rendering.at - instant).total_seconds()
-    return f"{words} {f'at {iso(instant)}' if is_fixed else relative(seconds)}".lstrip()
+    return f"{words} {f'at {_at(instant, rendering)}' if is_fixed else relative(seconds)}".lstrip()
 
 
 def _since(instant: datetime, rendering: Rendering) -> str:
     """Return for how long it has lasted, or had at its end."""
     if rendering.is_kept and rendering.ended_at is None:
-        return f"since {iso(instant)}"
+        return f"since {_at(instant, rendering)}"
     until = rendering.ended_at or rendering.at
     # The clocks of the two instants may be apart, and nothing lasts less than no time.
     return f"for {duration(max(0.0, (until - instant).total_seconds()))}"
+
+
+def _at(at: datetime, rendering: Rendering) -> str:
+    return iso(at) if rendering.zone is None else clock_time(at, rendering.zone)
 
 
 def instant_of(name: str, value: Value) -> datetime | None:

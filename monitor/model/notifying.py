@@ -13,7 +13,7 @@ from monitor.model.events import EventType
 STARTS = frozenset({EventType.ALERT_FIRED, EventType.ALERT_FLAPPING})
 NOTIFYING = STARTS | {EventType.ALERT_REMINDED}
 
-ADD_OUTPUT = "add [mqtt], [alertmanager], [webhook] or [file]"
+ADD_OUTPUT = "add [[notify]], [mqtt], [alertmanager], [webhook] or [file]"
 
 OutputTypes = Mapping[str, Collection[EventType]]  # name of an output -> what it takes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
 NOTHING = "\N{EN DASH}"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
@@ -18,6 +18,11 @@ def iso(at: datetime) -> str:
 
 def utc(at: datetime | None) -> str:
     return NOTHING if at is None else at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def clock_time(at: datetime, zone: tzinfo) -> str:
+    """Return an instant as people of a time zone write it: ``Sat 28 Nov 2026 07:10 CET``."""
+    return at.astimezone(zone).strftime("%a %d %b %Y %H:%M %Z")
 
 
 def relative(seconds: float) -> str:

@@ -51,6 +51,7 @@ class OutputParts(Struct, frozen=True, kw_only=True):
     metrics: DeliveryMetrics
     info: DaemonInfo
     alerting: Callable[[], AlertingSnapshot]  # knows the stored alerts before any output runs
+    page_url: str | None = None  # where people find our page, without a slash at its end
 
 
 class EventOutput(ABC):
@@ -73,7 +74,7 @@ class EventOutput(ABC):
     @classmethod
     def configured(cls, settings: Any, parts: OutputParts) -> list[Self]:
         """Return the outputs that settings stand for. Opens nothing."""
-        return [cls(settings, parts)]
+        return [cls(own, parts) for own in cls.record.split(settings)]
 
     @staticmethod
     @abstractmethod

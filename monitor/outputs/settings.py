@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -29,19 +29,32 @@ class OutputRecord(Struct, frozen=True, kw_only=True):
     """One output. Its class loads when it is first used, with the libraries that it needs."""
 
     section: str  # of the configuration
-    settings: type[Struct]
+    settings: type[Struct]  # of its table
     output: str  # ``module:class`` of the `EventOutput`
-    receivers: Callable[[Any], list[str]]  # of settings, without what may be a secret
+    receivers: Callable[[Any], list[str]]  # of a table, without what may be a secret
     types: Callable[[Any], frozenset[EventType]]  # of events that settings let it take
     is_one_each: bool = False  # an output for each receiver; otherwise one for all
+    split: Callable[[Any], Sequence[Any]] = lambda settings: [settings]  # into those of each output
+    # Makes the section's settings of those of its tables, where there may be several.
+    gathered: Callable[[tuple[Any, ...]], Struct] | None = None
     # On in the reference; where it is off, summary, readiness and doctor say so.
     is_usual: bool = False
 
     def names(self, settings: Any) -> list[str]:
-        """Return the names of the outputs that settings stand for, which are their consumers."""
+        """Return the names of the outputs that a table stands for, which are their consumers."""
         if not self.is_one_each:
             return [self.section]
         return [f"{self.section}:{receiver}" for receiver in self.receivers(settings)]
+
+    def tables(self, settings: Any) -> list[tuple[str, Any]]:
+        """Return the settings of each table, with its path in the file."""
+        if self.gathered is None:
+            return [(self.section, settings)]
+        return [(f"{self.section}[{n}]", table) for n, table in enumerate(self.split(settings))]
+
+    def by_name(self, settings: Any) -> Mapping[str, Any]:
+        """Return the settings of each output that the section's settings stand for, by its name."""
+        return {self.names(own)[0]: own for own in self.split(settings)}
 
     def load(self) -> Any:
         """Return the class of the output, a kind of `EventOutput`."""

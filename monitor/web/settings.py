@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from msgspec import Meta
 
@@ -20,6 +21,14 @@ def _host_names(names: list[str]) -> str | None:
     if all(is_host(name) and ":" not in name for name in names):
         return None
     return 'each must be a host name without scheme and port, such as "monitor.example.com"'
+
+
+def _public_url(url: str) -> str | None:
+    parts = urlsplit(url)
+    is_plain = url.isprintable() and not set(url) & set(" ?#@")
+    if parts.scheme in ("http", "https") and parts.hostname and is_plain:
+        return None
+    return 'must be such as "https://monitor.example.com", without credentials, query and "#"'
 
 
 class ServerSettings(AddressSettings, frozen=True, kw_only=True):
@@ -66,6 +75,15 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
             check=_host_names,
         ),
     ] = ()
+    public_url: Annotated[
+        str | None,
+        StartSetting(
+            "Where people reach the page, for the links in messages and alerts; without it, the "
+            "listen address.",
+            "https://monitor.example.com",
+            _public_url,
+        ),
+    ] = None
     body_timeout_seconds: float = 10.0  # for a client to send a body
     wrong_credentials_delay_seconds: float = 1.0
     writes_per_minute: int = 60  # of one source, and so many at once
@@ -94,6 +112,11 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
         if port == 0:
             return None
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    @property
+    def linked_url(self) -> str | None:
+        """Where links in messages lead; None where that is not known yet."""
+        return self.page_url if self.public_url is None else self.public_url.rstrip("/")
 
     def problems(self) -> list[str]:
         """Return one sentence ``key: problem`` for what does not fit together."""

@@ -7,9 +7,9 @@ import pytest
 
 from monitor.alerting.alerts.silences import SilenceSettings, configured_silence
 from monitor.alerting.engine.suppression import Suppression
-from monitor.alerting.rules.muting import parse_mute_window
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import BRIDGE, Alert, AlertState
+from monitor.model.mute_windows import parse_mute_window
 from tests.alerting.sample_alerts import STARTED, an_alert
 
 OUTAGE = an_alert("workspace_unreachable")

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.engine.suppression import is_muted
-from monitor.alerting.rules.muting import DAYS, MINUTES_OF_DAY, parse_mute_window
 from monitor.model.errors import ConfigurationError
+from monitor.model.mute_windows import DAYS, MINUTES_OF_DAY, is_muted, parse_mute_window
 
 # Zone, and the two nights of a year in which its clocks were changed; Nepal knows none.
 NIGHTS = {

@@ -14,12 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.alerting.alerts.silences import SilenceSettings, new_silence
-from monitor.alerting.engine.suppression import is_muted
-from monitor.alerting.rules.muting import parse_mute_window
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.model.alerts import Silence
+from monitor.model.mute_windows import is_muted, parse_mute_window
 from monitor.model.runs import Status
 from tests.alerting.engine_scenario import EngineScenario, engine_scenario
 from tests.examples import examples

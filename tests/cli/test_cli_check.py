@@ -140,7 +140,7 @@ FILE_OF_RUNS = '[file]\npath = "/tmp/events.jsonl"\nevents = ["run.*"]\n'
 @pytest.mark.parametrize(
     ("more", "warned"),
     [
-        ("", "outputs: none: no notifications are sent: no output is configured (add [mqtt], "),
+        ("", "outputs: none: no notifications are sent: no output is configured (add [[notify]], "),
         (FILE_OF_RUNS, "outputs: file: no notifications are sent: file takes no alert that fires "),
         ('[file]\npath = "/tmp/events.jsonl"\n', ""),
         ("[alerting]\nwarn_without_output = false\n", ""),

@@ -5,6 +5,10 @@ from __future__ import annotations
 from tests.config.settings_tables import Row
 
 EMPTY = "must not be empty; leave the key out instead"
+NO_GLOB = 'must not be empty; leave the key out, or write "*"'
+NO_CHANNEL_NAME = (
+    "use 1 to 63 of a-z, 0-9, _ and -, not _ or - first; it names the channel in metrics"
+)
 NO_FILE = "there is no such file; create it or name another"
 NO_HOST = "names no host that could be asked for"
 
@@ -114,6 +118,44 @@ BROKEN_OUTPUTS: tuple[Row, ...] = (
             "[\"dataprep.run.finished.v1\"]: no event type matches 'dataprep.run.finished.v1'; "
             "did you mean run.failed?"
         ),
+    ),
+    ("notify[0].name", "Team", f'"Team": {NO_CHANNEL_NAME}'),
+    ("notify[0].name", "", f'"": {NO_CHANNEL_NAME}'),
+    ("notify[0].events", [], "[]: name at least one event, such as fired"),
+    ("notify[0].events", ["fired", "fired"], '["fired", "fired"]: names one event twice'),
+    (
+        "notify[0].events",
+        ["fire"],
+        '["fire"]: no event fits "fire"; did you mean fired?',
+    ),
+    (
+        "notify[0].group_by",
+        ["pipelines"],
+        '["pipelines"]: no field fits "pipelines"; did you mean pipeline?',
+    ),
+    (
+        "notify[0].mute",
+        ["22:00-06:00"],
+        (
+            '["22:00-06:00"]: write days, times or both, and a time zone, such as '
+            '"Mon-Fri 22:00-06:00 Europe/Berlin" or "Sat,Sun Europe/Berlin"'
+        ),
+    ),
+    (
+        "notify[0].time_zone",
+        "Berlin",
+        '"Berlin": is no time zone; did you mean Europe/Berlin?',
+    ),
+    ("notify[0].match.workspace", [""], f'[""]: {NO_GLOB}'),
+    ("notify[0].match.pipeline", "!*", '"!*": "!*" excludes everything; remove it'),
+    ("notify[0].match.folder", "", f'"": {NO_GLOB}'),
+    ("notify[0].match.owner", "", f'"": {NO_GLOB}'),
+    ("notify[0].match.kind", "flow", '"flow": no kind of run fits "flow"; did you mean flow_run?'),
+    ("notify[0].match.rule", "", f'"": {NO_GLOB}'),
+    (
+        "notify[0].match.severity",
+        "critial",
+        '"critial": no severity fits "critial"; did you mean critical?',
     ),
     (
         "mqtt.events",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from monitor.alerting.settings import RuleKind
-from tests.config.broken_outputs import BROKEN_OUTPUTS, EMPTY, NO_FILE
+from tests.config.broken_outputs import BROKEN_OUTPUTS, EMPTY, NO_FILE, NO_GLOB
 from tests.config.broken_storage import BROKEN_STORAGE
 from tests.config.settings_tables import Row
 
 NO_HTTP_URL = 'must be an http or https URL, such as "https://api.clouddataprep.com"'
 NO_PUBLIC_URL = 'must be an http or https URL, such as "https://monitor.example.com"'
+NO_PAGE_URL = 'must be such as "https://monitor.example.com", without credentials, query and "#"'
 NO_NAME = 'each must be a host name without scheme and port, such as "monitor.example.com"'
 TOO_WIDE = (
     "a network so wide lets any sender forge its address: name the proxies themselves, "
@@ -20,7 +21,6 @@ NO_RUN = (
     'each must be KIND/ID, such as "job_group/123", "flow_run/7" or "plan_run/9"; job '
     "groups and flow runs have numbers"
 )
-NO_GLOB = 'must not be empty; leave the key out, or write "*"'
 RULES = ", ".join(RuleKind)
 
 BROKEN_RULES: tuple[Row, ...] = (
@@ -123,6 +123,9 @@ BROKEN_RULES: tuple[Row, ...] = (
     ("server.listen", "[:]:80", f'"[:]:80": {NO_ADDRESS}'),
     ("server.hosts", ["https://a.example"], f'["https://a.example"]: {NO_NAME}'),
     ("server.hosts", ["a.example", "a.example:80"], f'["a.example", "a.example:80"]: {NO_NAME}'),
+    ("server.public_url", "monitor.example.com", f'"monitor.example.com": {NO_PAGE_URL}'),
+    ("server.public_url", "https://me:pw@x", f'"https://***@x": {NO_PAGE_URL}'),
+    ("server.public_url", "https://x/?a=b", f'"https://x/?a=b": {NO_PAGE_URL}'),
     ("server.hosts", ["*.example"], f'["*.example"]: {NO_NAME}'),
     ("server.hosts", ["2001:db8::1"], f'["2001:db8::1"]: {NO_NAME}'),
     ("server.trusted_proxies", ["proxy"], f'["proxy"]: {NO_NETWORK}'),
@@ -189,7 +192,7 @@ BROKEN_RULES: tuple[Row, ...] = (
         ["Mn UTC", "Sat UTC", "Sun Mars"],
         (
             '["Mn UTC", "Sat UTC", "Sun Mars"]: \'Mn\' is no day; did you mean Mon?; and '
-            "'Mars' is no time zone: write one of the IANA list, such as Europe/Berlin or UTC"
+            "'Mars' is no time zone; write one of the IANA list, such as Europe/Berlin or UTC"
         ),
     ),
     (

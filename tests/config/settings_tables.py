@@ -19,6 +19,7 @@ from monitor.model.secrets import Secret
 TOKEN = "token-of-the-workspace"
 TOKEN_NEEDED = "give it as token_file or token_env or token_credential, or add [workspaces.oauth]"
 CALLBACK_SECRET = "callback-secret-of-32-characters"
+CHANNEL_URL = "ntfys://ntfy.example.com/data-team"
 WEBHOOK_SECRET = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
 # A key of the file, a value that it refuses, and the sentence after the key.
@@ -29,6 +30,7 @@ KNOWN_SECRETS = {
     "/run/secrets/refresh-token": "refresh-token-of-the-workspace",
     "/run/secrets/callbacks": CALLBACK_SECRET,
     "/run/secrets/webhook": WEBHOOK_SECRET,
+    "/run/secrets/channel": CHANNEL_URL,
     "/run/secrets/short": "short",
     "/run/secrets/empty": "",
     "/run/secrets/lines": "one\r\nX-Injected: two",
@@ -116,6 +118,7 @@ def everything() -> dict[str, Any]:
         "alertmanager": {"urls": ["http://127.0.0.1:9093"]},
         "webhook": {"url": "https://hooks.example.com", "secret_file": "/run/secrets/webhook"},
         "file": {"path": "/var/log/events.jsonl"},
+        "notify": [{"name": "team", "url_file": "/run/secrets/channel"}],
         "alerts": [{"rule": "failing_repeatedly"}],
         "silences": [silence()],
     }

@@ -67,6 +67,8 @@ def test_every_check_choice_and_file_is_broken_once() -> None:
             'is needed, such as path = "/var/log/dataprep-monitor/events.jsonl"',
         ),
         ("webhook.secret", "give it as secret_file or secret_env or secret_credential"),
+        ("notify[0].name", 'is needed, such as name = "data-team"'),
+        ("notify[0].url", "give it as url_file or url_env or url_credential"),
         ("alerts[0].rule", 'is needed, such as rule = "failing_repeatedly"'),
         (
             "silences[0].matchers",
@@ -90,6 +92,8 @@ def test_nothing_else_is_needed() -> None:
         "alertmanager.urls",
         "alerts[0].rule",
         "file.path",
+        "notify[0].name",
+        "notify[0].url",
         "silences[0].comment",
         "silences[0].ends_at",
         "silences[0].matchers",

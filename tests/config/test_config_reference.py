@@ -21,7 +21,7 @@ from monitor.config.reference import json_schema, reference_toml, rules_table, s
 from monitor.config.section import Section
 from monitor.config.sections import SECTIONS
 from monitor.model.secrets import Secret
-from tests.config.settings_tables import WEBHOOK_SECRET
+from tests.config.settings_tables import CHANNEL_URL, WEBHOOK_SECRET
 
 SCRIPTS = Path(sys.executable).parent
 FOLDER = Path(__file__).parent.parent.parent / "config"
@@ -31,8 +31,10 @@ class AnyPlaces:
     """Every secret and every file is there."""
 
     def read_secret(self, source: SecretSource) -> Secret:
-        is_key = "webhook" in source.location.lower()
-        return Secret(WEBHOOK_SECRET if is_key else f"a secret from {source.location}")
+        for word, secret in (("webhook", WEBHOOK_SECRET), ("channel", CHANNEL_URL)):
+            if word in source.location.lower():
+                return Secret(secret)
+        return Secret(f"a secret from {source.location}")
 
     def find_file(self, path: str) -> str:
         return path
@@ -121,6 +123,9 @@ def put_in_force(at: int) -> list[str]:
     name = lines[at][1:].split(" = ", maxsplit=1)[0]
     if section.is_example:
         lines[head : at + 100] = in_force(section, lines[head : at + 100])
+    if section.path == "notify.match":  # a part of the table above it
+        above = LINES.index("#[[notify]]")
+        lines[above:head] = in_force(SECTIONS.find("notify") or section, lines[above:head])
     lines[at] = LINES[at].removeprefix("#")
     # Another form of the same secret makes way.
     base = re.sub(r"_(file|env|credential|command)$", "", name)
@@ -242,7 +247,7 @@ def examples() -> list[str]:
 
 def test_the_examples_of_the_readme_can_be_used() -> None:
     """Each block of settings is valid."""
-    assert len(examples()) == 6
+    assert len(examples()) == 7
     assert all(parsed(text) for text in examples())
 
 

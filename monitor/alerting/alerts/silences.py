@@ -14,10 +14,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Struct
 
-from monitor.alerting.rules.globs import EXCLUDES
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import BRIDGE, Severity, Silence
 from monitor.model.errors import ConfigurationError
+from monitor.model.globs import EXCLUDES
 from monitor.model.runs import RunKind
 from monitor.model.settings import Setting
 from monitor.model.suggestions import did_you_mean

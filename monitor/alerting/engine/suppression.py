@@ -30,11 +30,11 @@ from monitor.alerting.alerts.silences import matcher as parse_matcher
 from monitor.alerting.attribution.attribution import Attributor, RelatedRuns
 from monitor.alerting.attribution.subjects import fingerprint_of, keys_of, subject_of
 from monitor.alerting.rules.compiled import Rule
-from monitor.alerting.rules.muting import MuteWindow
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.alerting.rules.workspace_unreachable import HIDES_ONLY
 from monitor.model.alerts import BRIDGE, Alert, AlertState, Silence
+from monitor.model.mute_windows import MuteWindow, is_muted
 from monitor.model.runs import RunKey, RunState
 
 MUTE = "mute"
@@ -157,23 +157,6 @@ def fits(matchers: Iterable[Matcher], labels: Mapping[str, str]) -> bool:
     return all(
         fnmatchcase(labels.get(matcher.label, ""), matcher.glob) is matcher.is_wanted
         for matcher in matchers
-    )
-
-
-def is_muted(windows: Iterable[MuteWindow], at: datetime) -> bool:
-    """True where any window contains ``at``, in its own time zone."""
-    return any(_holds(window, at) for window in windows)
-
-
-def _holds(window: MuteWindow, at: datetime) -> bool:
-    local = at.astimezone(window.zone)
-    minute = local.hour * 60 + local.minute
-    today = local.weekday()
-    if window.start < window.end:
-        return today in window.days and window.start <= minute < window.end
-    yesterday = (today - 1) % 7
-    return (today in window.days and minute >= window.start) or (
-        yesterday in window.days and minute < window.end
     )
 
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from monitor.alerting.rules.contract import AnyRuleDefinition, SubjectKind
-from monitor.alerting.rules.globs import Globs, parse_globs
-from monitor.alerting.rules.muting import MuteWindow, parse_mute_window
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.model.alert_texts import check_template
 from monitor.model.events import EventType
+from monitor.model.globs import Globs, parse_globs
+from monitor.model.mute_windows import MuteWindow, parse_mute_window
 
 
 class Traits(Struct, frozen=True, kw_only=True, gc=False):

@@ -8,12 +8,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from monitor.alerting.rules.globs import fits_some, parse_globs
-from monitor.alerting.rules.muting import parse_mute_window, zone_names
 from monitor.model.alerts import Severity
+from monitor.model.globs import fits_some, parse_globs
+from monitor.model.mute_windows import parse_mute_window, time_zone_problem
 from monitor.model.runs import RunKind, Trigger
 from monitor.model.settings import Setting, each_readable, problems_of, readable
-from monitor.model.suggestions import did_you_mean
 from monitor.schedules.written_cron import quartz_expression
 
 _NAME = "^[a-z0-9][a-z0-9_-]{0,62}$"
@@ -49,14 +48,6 @@ def _rule_name(name: str) -> str | None:
     if re.fullmatch(_NAME, name) is None:
         return "use 1 to 63 of a-z, 0-9, _ and -, not _ or - first; it is a label and a topic level"
     return None
-
-
-def _time_zone(name: str) -> str | None:
-    known = zone_names()
-    if name in known:
-        return None
-    hint = did_you_mean(name, known) or "; write one of the IANA list, such as Europe/Berlin or UTC"
-    return f"is no time zone{hint}"
 
 
 def _globs(texts: str | list[str]) -> str | None:
@@ -200,7 +191,10 @@ class RuleSettings(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     expect_timezone: Annotated[
-        str, Setting("The time zone of expect; UTC without it.", "Europe/Berlin", check=_time_zone)
+        str,
+        Setting(
+            "The time zone of expect; UTC without it.", "Europe/Berlin", check=time_zone_problem
+        ),
     ] = "UTC"
     is_enabled: Annotated[bool, Setting("false removes the rule, and the default of its name.")] = (
         field(default=True, name="enabled")

@@ -66,6 +66,7 @@ class Outputs:
         registry: CollectorRegistry,
         info: DaemonInfo,
         alerting: Callable[[], AlertingSnapshot],
+        page_url: str | None,
     ) -> None:
         """``alerting`` must know the stored alerts before any of the `tasks` runs."""
         self._parts = OutputParts(
@@ -76,6 +77,7 @@ class Outputs:
             metrics=DeliveryMetrics.of(registry),
             info=info,
             alerting=alerting,
+            page_url=page_url,
         )
         self.info = info  # of the configuration in force
         self._sections: dict[str, _Section] = {}
@@ -215,10 +217,11 @@ class Outputs:
 def find_path_problems(settings: Mapping[str, Struct]) -> list[Problem]:
     """Return what on this machine keeps outputs from working. Reads files; connects to nothing."""
     return [
-        Problem(key=f"{record.section}.{key}", value=shown(getattr(output, key)), hint=hint)
+        Problem(key=f"{path}.{key}", value=shown(getattr(table, key)), hint=hint)
         for record in RECORDS
-        if (output := settings.get(record.section)) is not None
-        for key, _, hint in (text.partition(": ") for text in record.load().path_problems(output))
+        if record.section in settings
+        for path, table in record.tables(settings[record.section])
+        for key, _, hint in (text.partition(": ") for text in record.load().path_problems(table))
     ]
 
 

@@ -134,6 +134,7 @@ class HostedShard:
             registry=registry,
             info=daemon_info(self.configuration),
             alerting=self.engine.snapshot,
+            page_url=self.configuration.server.linked_url,
         )
 
     def _condition(self) -> DaemonCondition:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Self
 
 import msgspec
 
@@ -93,10 +92,6 @@ class AlertmanagerOutput(EventOutput):
             alerting=parts.alerting,
             time_of=parts.view.time_of,
         )
-
-    @classmethod
-    def configured(cls, settings: AlertmanagerSettings, parts: OutputParts) -> list[Self]:
-        return [cls(msgspec.structs.replace(settings, urls=(url,)), parts) for url in settings.urls]
 
     @staticmethod
     def path_problems(settings: AlertmanagerSettings) -> list[str]:

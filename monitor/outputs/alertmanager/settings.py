@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta
 
 from monitor.model.events import EventType
@@ -84,4 +85,7 @@ ALERTMANAGER = OutputRecord(
     receivers=lambda settings: [receiver_of(url) for url in settings.urls],
     types=lambda _: _OF_ALERTMANAGER,
     is_one_each=True,
+    split=lambda settings: [
+        msgspec.structs.replace(settings, urls=(url,)) for url in settings.urls
+    ],
 )

@@ -1,8 +1,10 @@
-"""Weekly times at which a rule does not notify: how they are written and parsed."""
+"""Weekly times without notifications: how they are written, parsed, and what they contain."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from datetime import datetime
 from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -52,6 +54,23 @@ def parse_mute_window(text: str) -> MuteWindow:
     return MuteWindow(text=text, days=days, start=start, end=end, zone=zone)
 
 
+def is_muted(windows: Iterable[MuteWindow], at: datetime) -> bool:
+    """True where any window contains ``at``, in its own time zone."""
+    return any(_holds(window, at) for window in windows)
+
+
+def _holds(window: MuteWindow, at: datetime) -> bool:
+    local = at.astimezone(window.zone)
+    minute = local.hour * 60 + local.minute
+    today = local.weekday()
+    if window.start < window.end:
+        return today in window.days and window.start <= minute < window.end
+    yesterday = (today - 1) % 7
+    return (today in window.days and minute >= window.start) or (
+        yesterday in window.days and minute < window.end
+    )
+
+
 def _are_times(word: str) -> bool:
     return any(character.isdigit() or character == ":" for character in word)
 
@@ -90,13 +109,18 @@ def _times(word: str) -> tuple[int, int]:
 
 
 def _zone(name: str) -> ZoneInfo:
-    known = zone_names()
-    if name not in known:
-        raise ConfigurationError(f"{name!r} is no time zone{did_you_mean(name, known) or _ZONES}")
+    if (problem := time_zone_problem(name)) is not None:
+        raise ConfigurationError(f"{name!r} {problem}")
     return ZoneInfo(name)
 
 
-_ZONES = ": write one of the IANA list, such as Europe/Berlin or UTC"
+def time_zone_problem(name: str) -> str | None:
+    """Return why a name is no time zone, with the nearest that is one; None where it is."""
+    known = zone_names()
+    return None if name in known else f"is no time zone{did_you_mean(name, known) or _ZONES}"
+
+
+_ZONES = "; write one of the IANA list, such as Europe/Berlin or UTC"
 
 
 @cache

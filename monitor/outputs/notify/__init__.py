@@ -1,0 +1,1 @@
+"""Channels to people: mail, chat and pagers, by the library Apprise."""

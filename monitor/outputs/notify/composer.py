@@ -1,0 +1,157 @@
+"""Makes one message of the events of a group, with what is known when it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+
+from monitor.model.alerts import AlertingSnapshot, Severity
+from monitor.model.clock import Clock
+from monitor.model.events import AlertEvent, EventType
+from monitor.model.live_state import PipelineHealth
+from monitor.model.runs import RunKind
+from monitor.outputs.notify.lines import Line, LineContext, line_of
+from monitor.outputs.notify.selection import Sendable
+from monitor.outputs.notify.service import BodyForm, Message, Tone
+from monitor.outputs.notify.templates import SHOWN_LINES, Templates
+from monitor.tracking.live_state import LiveStateView
+
+_Subject = tuple[str, RunKind, str]  # workspace, kind of run, id of flow or plan
+
+
+class Content(Struct, frozen=True, kw_only=True):
+    """What a message says, before a template says it: the worst line first."""
+
+    lines: tuple[Line, ...]
+    tone: Tone
+    thread: str
+    incident: str
+    note: str | None = None
+
+
+class Composer:
+    """Gathers what is known of events. Everything but `written` belongs on the event loop."""
+
+    def __init__(
+        self,
+        *,
+        view: LiveStateView,
+        alerting: Callable[[], AlertingSnapshot],
+        clock: Clock,
+        zone: ZoneInfo,
+        templates: Templates,
+        page_url: str | None,
+    ) -> None:
+        self._view = view
+        self._alerting = alerting
+        self._clock = clock
+        self._zone = zone
+        self._templates = templates
+        self._page_url = page_url
+
+    def content(self, events: Sequence[Sendable], *, note: str | None = None) -> Content:
+        """Return what is to be said of events in their order; of each alert the newest counts."""
+        newest = {event.subject: event for event in events}
+        chosen = sorted(newest.values(), key=_rank)
+        # Beyond what is shown only states are counted: nothing more is looked up for these.
+        known = self._health_of(chosen[:SHOWN_LINES])
+        lines = [line_of(event, self._context(event, known)) for event in chosen]
+        first = chosen[0]
+        return Content(
+            lines=tuple(sorted(lines, key=lambda line: line.rank)),
+            tone=_tone(chosen),
+            thread=_thread(first) if len(chosen) == 1 else f"group-{first.workspace}",
+            incident=first.subject.removeprefix("alert:"),
+            note=note,
+        )
+
+    def written(self, content: Content, form: BodyForm) -> Message:
+        """Return the message in the form of a service. Renders templates: for a worker thread."""
+        return Message(
+            tone=content.tone,
+            subject=self._templates.subject(content.lines, page_url=self._page_url),
+            body=self._templates.body(
+                form.value, content.lines, page_url=self._page_url, note=content.note
+            ),
+            thread=content.thread,
+            incident=content.incident,
+        )
+
+    def _context(self, event: Sendable, known: dict[_Subject, PipelineHealth]) -> LineContext:
+        now, subject = self._time_of(event), _subject_of(event)
+        return LineContext(
+            now=now,
+            zone=self._zone,
+            page_url=self._page_url,
+            health=None if subject is None else known.get(subject),
+            next_start=None
+            if subject is None
+            else self._alerting().expected_start(subject, now=now),
+        )
+
+    def _time_of(self, event: Sendable) -> datetime:
+        now = self._clock.now()
+        if isinstance(event, AlertEvent):
+            return self._view.time_of(event.alert, now)
+        status = self._view.workspace(event.workspace)
+        return now if status is None else status.time_there(now)
+
+    def _health_of(self, events: Sequence[Sendable]) -> dict[_Subject, PipelineHealth]:
+        """Return the worst of the last ends of each pipeline that the events are about."""
+        wanted = {subject for event in events if (subject := _subject_of(event)) is not None}
+        worst: dict[_Subject, PipelineHealth] = {}
+        for health in self._view.pipeline_health() if wanted else ():
+            subject = (health.workspace, health.run_kind, health.pipeline.id)
+            if subject not in wanted:
+                continue
+            before = worst.get(subject)
+            if before is None or health.consecutive_failures > before.consecutive_failures:
+                worst[subject] = health
+        return worst
+
+
+def _subject_of(event: Sendable) -> _Subject | None:
+    if isinstance(event, AlertEvent):
+        alert = event.alert
+        if alert.kind is None or alert.pipeline is None:
+            return None
+        return alert.workspace, alert.kind, alert.pipeline.id
+    run = event.run
+    return None if run.pipeline is None else (run.key.workspace, run.key.kind, run.pipeline.id)
+
+
+_SEVERITIES = tuple(Severity)
+
+
+def _rank(event: Sendable) -> tuple[bool, int]:
+    if not isinstance(event, AlertEvent):
+        return event.type is EventType.RUN_SUCCEEDED, 0
+    return event.alert.ends_at is not None, _SEVERITIES.index(event.alert.severity)
+
+
+def _tone(events: Sequence[Sendable]) -> Tone:
+    """Return the worst of what the events mean."""
+    tones = {tone_of(event) for event in events}
+    return next(tone for tone in Tone if tone in tones)
+
+
+def tone_of(event: Sendable) -> Tone:
+    """Return what the event means to people."""
+    if isinstance(event, AlertEvent):
+        if event.alert.ends_at is not None:
+            return Tone.SUCCESS
+        is_critical = event.alert.severity is Severity.CRITICAL
+        return Tone.FAILURE if is_critical else Tone.WARNING
+    if event.type is EventType.RUN_FAILED:
+        return Tone.FAILURE
+    return Tone.SUCCESS if event.type is EventType.RUN_SUCCEEDED else Tone.INFO
+
+
+def _thread(event: Sendable) -> str:
+    """Return what all messages about one alert, or one run, have in common."""
+    if isinstance(event, AlertEvent):
+        return f"{event.alert.fingerprint}-{event.alert.starts_at:%Y%m%dT%H%M%S}"
+    return event.subject

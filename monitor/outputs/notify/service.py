@@ -1,0 +1,253 @@
+"""The edge to Apprise: one service, by its URL. Everything here blocks and belongs in a thread.
+
+Apprise answers with what its plugin logged; status codes are in there. A message gets a service
+object of its own, because keys of incidents and headers of mails are arguments of the object.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+import apprise
+from apprise.plugins import url_to_dict
+from msgspec import Struct
+
+from monitor.model.errors import (
+    ConfigurationError,
+    OutputRefusedError,
+    OutputUnavailableError,
+)
+from monitor.model.secrets import Secret
+
+# The library logs by itself what its answers hold too, with a handler of the process's own.
+logging.getLogger("apprise").propagate = False
+logging.getLogger("apprise").addHandler(logging.NullHandler())
+
+_ASSET = apprise.AppriseAsset(
+    app_id="dataprep-monitor", app_desc="Monitor of data preparation", app_url=""
+)
+# By its scheme, the argument that names an incident: what has one key is one incident.
+_INCIDENT_KEYS = {"pagerduty": "dedup", "opsgenie": "alias"}
+_SHORT_CHARACTERS = 1_024  # a service that takes no more gets the short text
+_MAIL_PORTS = {True: 465, False: 25}
+_STATUS = re.compile(r"error=(\d{3})\b")
+_ANSWER = "Response Details:"  # as the library logs what a service answered
+_SHOWN = 300  # characters of an answer
+_LEAST_SECRET = 4  # characters; shorter parts of a URL hide nothing
+_PUBLIC = frozenset({"to", "from", "name", "mode", "format", "user", "host", "port"})
+# The same message will be refused again; any other refusal is of the address, or of who asks.
+_FINAL = frozenset(
+    {
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.CONFLICT,
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+    }
+)
+
+
+class BodyForm(StrEnum):
+    """How a body is written; also the name of its template."""
+
+    HTML = "message.html"
+    MARKDOWN = "message.markdown"
+    TEXT = "message.txt"
+    SHORT = "short.txt"
+
+
+class Tone(StrEnum):
+    """What a message means for who reads it, in the library's words."""
+
+    FAILURE = "failure"
+    WARNING = "warning"
+    SUCCESS = "success"
+    INFO = "info"
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """One message. ``thread`` is the same in all that belong together."""
+
+    tone: Tone
+    subject: str  # one line
+    body: str  # in the form of the service
+    thread: str
+    incident: str  # what a pager knows the alert by
+
+
+_FORMATS = {
+    BodyForm.HTML: apprise.NotifyFormat.HTML,
+    BodyForm.MARKDOWN: apprise.NotifyFormat.MARKDOWN,
+    BodyForm.TEXT: apprise.NotifyFormat.TEXT,
+    BodyForm.SHORT: apprise.NotifyFormat.TEXT,
+}
+
+
+def demand_url(secret: Secret) -> None:
+    """Accept a URL that names a service with all that it needs.
+
+    Raises:
+        ConfigurationError: it does not. The sentence does not repeat the URL.
+    """
+    _plugin(secret.reveal(), {})
+
+
+def _arguments(url: str) -> dict[str, Any]:
+    scheme = url.partition("://")[0] if "://" in url else ""
+    arguments = url_to_dict(url)  # type: ignore[no-untyped-call]
+    if arguments is not None:
+        return dict(arguments)
+    named = f"{scheme}://" if re.fullmatch(r"[a-z0-9+-]{1,20}", scheme) else "it"
+    raise ConfigurationError(
+        f"is no URL in Apprise's notation: {named} is not known, or lacks a part; "
+        "https://appriseit.com/services shows those of each service"
+    )
+
+
+def _plugin(url: str, more: dict[str, Any]) -> Any:
+    arguments = {**_arguments(url), **more}
+    try:
+        plugin = apprise.Apprise.instantiate(arguments, asset=_ASSET, suppress_exceptions=False)
+    except TypeError as exc:  # the library's error of its plugins; its text may hold secrets
+        scheme = arguments.get("schema")
+        raise ConfigurationError(
+            f"has the form of {scheme}://, and a part of it cannot be used; "
+            f"see https://appriseit.com/services"
+        ) from exc
+    if plugin is None:
+        raise ConfigurationError("names a service whose library is not installed here")
+    return plugin
+
+
+class Service:
+    """One service at one address."""
+
+    def __init__(self, url: Secret, *, timeout_seconds: float) -> None:
+        """Raises `ConfigurationError` where the URL cannot be used."""
+        self._url = url.reveal()
+        self._timeout_seconds = timeout_seconds
+        plugin = _plugin(self._url, {})
+        self.name = str(plugin.service_name)
+        self.scheme = str(_arguments(self._url)["schema"])
+        self.form = _form_of(plugin)
+        self.characters = int(plugin.body_maxlen)  # of a body, at most
+        self.address = _address_of(plugin)
+
+    @property
+    def has_incidents(self) -> bool:
+        """True for a pager: each alert is an incident of its own, which its end resolves."""
+        return self.scheme in _INCIDENT_KEYS
+
+    def send(self, message: Message) -> str:
+        """Send one message and return what the service answered, as far as that is known.
+
+        Raises:
+            OutputRefusedError: the service will refuse the same message again.
+            OutputUnavailableError: it was not sent now.
+        """
+        try:
+            plugin = _plugin(self._url, self._threaded(message))
+        except ConfigurationError as exc:
+            raise OutputUnavailableError(f"url {exc}") from exc
+        sender = apprise.Apprise(asset=_ASSET)
+        sender.add(plugin)
+        with sender.notify(
+            body=message.body,
+            title=message.subject,
+            notify_type=message.tone.value,
+            body_format=_FORMATS[self.form],
+            timeout=self._timeout_seconds,
+            log_level=logging.DEBUG,
+        ) as result:
+            status = result.status
+            words = self._without_secrets(" ".join(_words(result)))
+        if status is apprise.AppriseResultStatus.SUCCESS:
+            return words or "accepted"
+        if status is apprise.AppriseResultStatus.TIMEOUT:
+            raise OutputUnavailableError(f"no answer within {self._timeout_seconds:g} s")
+        code = _STATUS.search(words)
+        if code is not None and int(code[1]) in _FINAL:
+            raise OutputRefusedError(words)
+        raise OutputUnavailableError(words or f"{self.name} did not take it")
+
+    def _threaded(self, message: Message) -> dict[str, Any]:
+        """Return the arguments by which the service knows what belongs together."""
+        if (key := _INCIDENT_KEYS.get(self.scheme)) is not None:
+            return {key: message.incident}
+        if self.form is BodyForm.HTML and self.scheme.startswith("mailto"):
+            thread = f"<{quote(message.thread, safe='')}@dataprep-monitor>"
+            own = _arguments(self._url).get("headers") or {}
+            return {
+                "headers": {
+                    "Auto-Submitted": "auto-generated",
+                    "References": thread,
+                    "In-Reply-To": thread,
+                    **own,
+                }
+            }
+        return {}
+
+    def _without_secrets(self, text: str) -> str:
+        for secret in sorted(_secrets_in(self._url), key=len, reverse=True):
+            text = text.replace(secret, "***")
+        text = "".join(character if character.isprintable() else " " for character in text)
+        return " ".join(text.split())[: 2 * _SHOWN]
+
+
+def _words(result: Any) -> Iterator[str]:
+    """Yield what went wrong, and what the service answered."""
+    for entry in result.logs():
+        if entry.level in ("WARNING", "ERROR", "CRITICAL"):
+            yield entry.message[:_SHOWN]
+        elif entry.message.startswith(_ANSWER):
+            yield entry.message.removeprefix(_ANSWER).strip()[:_SHOWN]
+
+
+def _secrets_in(url: str) -> Iterator[str]:
+    """Yield every part of a URL that may be a secret, as written and decoded."""
+    parts = urlsplit(url)
+    authority = parts.netloc.rpartition("@")
+    host = authority[2].rpartition(":")[0] or authority[2]
+    words = re.split(r"[:@]", authority[0]) + parts.path.split("/")
+    pairs = (pair.partition("=") for pair in parts.query.split("&"))
+    words += [value for name, _, value in pairs if name not in _PUBLIC]
+    # Of a service in the cloud the host is a part of the secret, and has no dot.
+    words += [host] if "." not in host and host != "localhost" else []
+    for word in words:
+        if len(word) >= _LEAST_SECRET:
+            yield word
+            yield unquote(word)
+
+
+def _form_of(plugin: Any) -> BodyForm:
+    formats = plugin.notify_format
+    formats = formats if isinstance(formats, tuple) else (formats,)
+    if plugin.body_maxlen <= _SHORT_CHARACTERS and apprise.NotifyFormat.MARKDOWN not in formats:
+        return BodyForm.SHORT
+    if formats[0] is apprise.NotifyFormat.HTML:
+        return BodyForm.HTML
+    return BodyForm.MARKDOWN if formats[0] is apprise.NotifyFormat.MARKDOWN else BodyForm.TEXT
+
+
+def _address_of(plugin: Any) -> tuple[str, int] | None:
+    """Return host and port of the service; None where the library does not tell."""
+    if (host := getattr(plugin, "smtp_host", None)) is not None:
+        return str(host), int(plugin.port or _MAIL_PORTS[bool(plugin.secure)])
+    urls = [
+        value
+        for name, value in vars(type(plugin)).items()
+        if isinstance(value, str)
+        and value.startswith("https://")
+        and name not in ("service_url", "setup_url")
+    ]
+    host = plugin.host
+    if isinstance(host, str) and ("." in host or host == "localhost"):
+        return host, int(plugin.port or (443 if plugin.secure else 80))
+    cloud = urlsplit(urls[0]).hostname if urls else None
+    return None if cloud is None else (cloud, 443)

@@ -1,0 +1,160 @@
+"""Mail: a real server with TLS gets messages that clients thread, read and show as written."""
+
+from __future__ import annotations
+
+import asyncio
+import email
+import email.policy
+import ssl
+from collections.abc import AsyncIterator
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
+
+from tests.certificates import Certificates
+from tests.outputs.alert_histories import fired, resolved
+from tests.outputs.channels import channel, status_of
+from tests.outputs.output_scenario import LIMIT_SECONDS, OutputScenario
+
+MARKUP = '<script>alert(1)</script> & "quoted"\r\nBcc: all@example.com'
+
+
+class Mailbox:
+    """Keeps every mail that the server accepts."""
+
+    def __init__(self) -> None:
+        self.mails: list[EmailMessage] = []
+        self.recipients: list[list[str]] = []
+        self.answers: list[str] = []  # of the next mails; then they are accepted
+
+    async def handle_DATA(self, _: SMTP, __: Session, envelope: Envelope) -> str:  # noqa: N802 - the library's name
+        if self.answers:
+            return self.answers.pop(0)
+        content = envelope.content
+        assert isinstance(content, bytes)
+        mail = email.message_from_bytes(content, policy=email.policy.default)
+        assert isinstance(mail, EmailMessage)
+        self.mails.append(mail)
+        self.recipients.append(list(envelope.rcpt_tos))
+        return "250 OK"
+
+
+def _accepted(*arguments: Any) -> AuthResult:
+    *_, data = arguments
+    return AuthResult(success=(data.login, data.password) == (b"monitor", b"s3cr3t"))
+
+
+class MailServer(SMTP):
+    """Says when its client is gone."""
+
+    def __init__(self, box: Mailbox, context: ssl.SSLContext) -> None:
+        super().__init__(
+            box,
+            hostname="127.0.0.1",
+            tls_context=context,
+            require_starttls=True,
+            auth_required=True,
+            authenticator=_accepted,
+        )
+        self.is_gone = asyncio.Event()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        self.is_gone.set()
+
+
+@pytest.fixture
+async def mailbox(tmp_path: Path) -> AsyncIterator[tuple[Mailbox, str]]:
+    """Return a mailbox behind STARTTLS and a log-in, and the URL of a channel to it."""
+    certificates = Certificates(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificates.server, certificates.key_of(certificates.server))
+    box, connections = Mailbox(), list[MailServer]()
+
+    def connect() -> MailServer:
+        connections.append(MailServer(box, context))
+        return connections[-1]
+
+    server = await asyncio.get_running_loop().create_server(connect, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    query = "mode=starttls&verify=no&from=monitor@example.com&to=team@example.com"
+    try:
+        yield box, f"mailtos://monitor:s3cr3t@127.0.0.1:{port}?{query}"
+    finally:
+        server.close()
+        async with asyncio.timeout(LIMIT_SECONDS):
+            for connection in connections:
+                await connection.is_gone.wait()
+
+
+async def test_a_failure_and_its_end_are_one_thread_of_mails(
+    tmp_path: Path, mailbox: tuple[Mailbox, str]
+) -> None:
+    """Both mails of an alert refer to one id, and say the same as text and as HTML."""
+    box, url = mailbox
+    async with OutputScenario(tmp_path, lambda scenario: channel(scenario, url)) as scenario:
+        await scenario.start()
+        await scenario.emit(fired(1))
+        await scenario.until_delivered()
+        await scenario.emit(resolved(1))
+        await scenario.until_delivered()
+    first, second = box.mails
+    assert first["Subject"] == "FAILED: orders 1 (w): no such file"
+    assert second["Subject"] == "RESOLVED: orders 1 (w): no such file"
+    assert first["References"] == second["References"] != ""
+    assert first["Auto-Submitted"] == "auto-generated"
+    for form in ("plain", "html"):
+        body = first.get_body((form,))
+        assert body is not None
+        assert "FAILED: orders 1 (w)" in body.get_content()
+
+
+async def test_a_name_with_markup_stays_a_name(
+    tmp_path: Path, mailbox: tuple[Mailbox, str]
+) -> None:
+    """Markup and line ends in a name become text of the mail, never a tag or a header."""
+    box, url = mailbox
+    labels = {"alertname": "run_failed", "workspace": "w", "pipeline": MARKUP * 30}
+    async with OutputScenario(tmp_path, lambda scenario: channel(scenario, url)) as scenario:
+        await scenario.start()
+        await scenario.emit(fired(1, labels=labels))
+        await scenario.until_delivered()
+    (mail,) = box.mails
+    assert box.recipients == [["team@example.com"]]
+    assert mail["Bcc"] is None
+    assert len(mail["Subject"]) <= 200
+    body = mail.get_body(("html",))
+    assert body is not None
+    assert "<script>" not in body.get_content()
+    assert "&lt;script&gt;alert(1)" in body.get_content()
+
+
+async def test_a_mail_server_that_refuses_gets_the_mail_later(
+    tmp_path: Path, mailbox: tuple[Mailbox, str]
+) -> None:
+    """A mail that is refused for now is sent again, once."""
+    box, url = mailbox
+    box.answers = ["451 try later", "451 try later"]
+    async with OutputScenario(tmp_path, lambda scenario: channel(scenario, url)) as scenario:
+        await scenario.start()
+        await scenario.emit(fired(1))
+        await scenario.until_delivered()
+    assert [mail["Subject"] for mail in box.mails] == ["FAILED: orders 1 (w): no such file"]
+
+
+async def test_a_wrong_password_is_said_without_it(
+    tmp_path: Path, mailbox: tuple[Mailbox, str]
+) -> None:
+    """A log-in that fails makes the channel unwell, and its status does not repeat the secret."""
+    box, url = mailbox
+    wrong = url.replace("s3cr3t", "wr0ng-passw0rd")
+    async with OutputScenario(tmp_path, lambda scenario: channel(scenario, wrong)) as scenario:
+        await scenario.start()
+        await scenario.emit(fired(1))
+        await scenario.until(lambda: status_of(scenario).startswith("takes no messages: "))
+        status = status_of(scenario)
+    assert box.mails == []
+    assert "wr0ng" not in status

@@ -25,9 +25,12 @@ from monitor.model.errors import (
 )
 from monitor.model.secrets import Secret
 
-# The library logs by itself what its answers hold too, with a handler of the process's own.
-logging.getLogger("apprise").propagate = False
-logging.getLogger("apprise").addHandler(logging.NullHandler())
+# What the library logs is read from its results, whatever the level of our log, and goes nowhere
+# else: it may hold secrets.
+_LOGGER = logging.getLogger("apprise")
+_LOGGER.propagate = False
+_LOGGER.setLevel(logging.DEBUG)
+_LOGGER.addHandler(logging.NullHandler())
 
 _ASSET = apprise.AppriseAsset(
     app_id="dataprep-monitor", app_desc="Monitor of data preparation", app_url=""
@@ -37,7 +40,8 @@ _INCIDENT_KEYS = {"pagerduty": "dedup", "opsgenie": "alias"}
 _SHORT_CHARACTERS = 1_024  # a service that takes no more gets the short text
 _MAIL_PORTS = {True: 465, False: 25}
 _STATUS = re.compile(r"error=(\d{3})\b")
-_ANSWER = "Response Details:"  # as the library logs what a service answered
+# As the library logs what a service answered, and why there was no answer.
+_DETAILS = re.compile(r"(?:Response Details|Socket Exception|I/O Exception):\s*(.*)", re.DOTALL)
 _SHOWN = 300  # characters of an answer
 _LEAST_SECRET = 4  # characters; shorter parts of a URL hide nothing
 _PUBLIC = frozenset({"to", "from", "name", "mode", "format", "user", "host", "port"})
@@ -205,8 +209,8 @@ def _words(result: Any) -> Iterator[str]:
     for entry in result.logs():
         if entry.level in ("WARNING", "ERROR", "CRITICAL"):
             yield entry.message[:_SHOWN]
-        elif entry.message.startswith(_ANSWER):
-            yield entry.message.removeprefix(_ANSWER).strip()[:_SHOWN]
+        elif (details := _DETAILS.match(entry.message)) is not None:
+            yield details[1][:_SHOWN]
 
 
 def _secrets_in(url: str) -> Iterator[str]:

@@ -39,7 +39,7 @@ def find_contradictions(
             _callbacks(workspace.parts["callbacks"], parts, problems)
     _listener(workspaces, parts, problems)
     _storage(parts.get("storage"), problems)
-    for part in _with_those_below([*workspaces, *parts.values()]):
+    for part in _with_those_below([*workspaces, *repeated["notify"], *parts.values()]):
         if hasattr(part.section.settings, "problems"):
             _own_problems(part, problems)
 

@@ -121,6 +121,12 @@ BROKEN_OUTPUTS: tuple[Row, ...] = (
     ),
     ("notify[0].name", "Team", f'"Team": {NO_CHANNEL_NAME}'),
     ("notify[0].name", "", f'"": {NO_CHANNEL_NAME}'),
+    ("notify[0].to", "x", '"x": must be one of url, owner'),
+    (
+        "notify[0].owner_domains",
+        ["Example.com"],
+        '["Example.com"]: each must be a domain in small letters, such as "example.com"',
+    ),
     ("notify[0].events", [], "[]: name at least one event, such as fired"),
     ("notify[0].events", ["fired", "fired"], '["fired", "fired"]: names one event twice'),
     (

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
+from monitor.outputs.notify.settings import RecipientKind
 from tests.certificates import Certificates
 from tests.outputs.alert_histories import fired, resolved
 from tests.outputs.channels import channel, status_of
@@ -158,3 +159,39 @@ async def test_a_wrong_password_is_said_without_it(
         status = status_of(scenario)
     assert box.mails == []
     assert "wr0ng" not in status
+
+
+@pytest.mark.parametrize(
+    ("owner", "recipient", "words"),
+    [
+        ("ada@example.com", "ada@example.com", None),
+        ("ada@elsewhere.org", "team@example.com", "is in none of owner_domains"),
+        ("Ada Lovelace", "team@example.com", "has no mail address that is known"),
+        (None, "team@example.com", "does not show who owns this"),
+    ],
+)
+async def test_an_owner_gets_what_is_about_his_own(
+    tmp_path: Path,
+    mailbox: tuple[Mailbox, str],
+    owner: str | None,
+    recipient: str,
+    words: str | None,
+) -> None:
+    """Mail goes to the owner of the flow inside the allowed domains, else to the channel's own."""
+    box, url = mailbox
+    more = {"to": RecipientKind.OWNER, "owner_domains": ("example.com",)}
+    async with OutputScenario(
+        tmp_path, lambda scenario: channel(scenario, url, **more)
+    ) as scenario:
+        flow = fired(1).alert.pipeline
+        assert flow is not None
+        scenario.live_state.names.place(("w", flow.kind, flow.id), folder=None, owner=owner)
+        await scenario.start()
+        await scenario.emit(fired(1))
+        await scenario.until_delivered()
+    (mail,) = box.mails
+    assert box.recipients == [[recipient]]
+    assert mail["To"] == recipient
+    body = mail.get_body(("plain",))
+    assert body is not None
+    assert words is None or words in " ".join(body.get_content().split())

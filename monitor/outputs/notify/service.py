@@ -35,8 +35,11 @@ _LOGGER.addHandler(logging.NullHandler())
 _ASSET = apprise.AppriseAsset(
     app_id="dataprep-monitor", app_desc="Monitor of data preparation", app_url=""
 )
-# By its scheme, the argument that names an incident: what has one key is one incident.
+# By its scheme, the argument that names an incident: what has one key is one incident, which a
+# message of success ends where ``action`` is map.
 _INCIDENT_KEYS = {"pagerduty": "dedup", "opsgenie": "alias"}
+# Its plugin closes an alert by an id that it was answered and keeps in itself.
+_KEPT = "opsgenie"
 _SHORT_CHARACTERS = 1_024  # a service that takes no more gets the short text
 _MAIL_PORTS = {True: 465, False: 25}
 _STATUS = re.compile(r"error=(\d{3})\b")
@@ -137,6 +140,7 @@ class Service:
         self._url = url.reveal()
         self._timeout_seconds = timeout_seconds
         plugin = _plugin(self._url, {})
+        self._plugin = plugin
         self.name = str(plugin.service_name)
         self.scheme = str(_arguments(self._url)["schema"])
         self.form = _form_of(plugin)
@@ -148,15 +152,17 @@ class Service:
         """True for a pager: each alert is an incident of its own, which its end resolves."""
         return self.scheme in _INCIDENT_KEYS
 
-    def send(self, message: Message) -> str:
+    def send(self, message: Message, *, to: str | None = None) -> str:
         """Send one message and return what the service answered, as far as that is known.
+
+        ``to`` is a mail address in the place of those in the URL.
 
         Raises:
             OutputRefusedError: the service will refuse the same message again.
             OutputUnavailableError: it was not sent now.
         """
         try:
-            plugin = _plugin(self._url, self._threaded(message))
+            plugin = self._plugin_for(message, to)
         except ConfigurationError as exc:
             raise OutputUnavailableError(f"url {exc}") from exc
         sender = apprise.Apprise(asset=_ASSET)
@@ -180,10 +186,19 @@ class Service:
             raise OutputRefusedError(words)
         raise OutputUnavailableError(words or f"{self.name} did not take it")
 
+    def _plugin_for(self, message: Message, to: str | None) -> Any:
+        if self.scheme == _KEPT:
+            if self._plugin.action != "map":
+                self._plugin = _plugin(self._url, self._threaded(message))
+            self._plugin.alias = message.incident
+            return self._plugin
+        targets = {} if to is None else {"targets": [to]}
+        return _plugin(self._url, {**self._threaded(message), **targets})
+
     def _threaded(self, message: Message) -> dict[str, Any]:
         """Return the arguments by which the service knows what belongs together."""
         if (key := _INCIDENT_KEYS.get(self.scheme)) is not None:
-            return {key: message.incident}
+            return {key: message.incident, "action": "map"}
         if self.form is BodyForm.HTML and self.scheme.startswith("mailto"):
             thread = f"<{quote(message.thread, safe='')}@dataprep-monitor>"
             own = _arguments(self._url).get("headers") or {}

@@ -13,6 +13,7 @@ from monitor.model.errors import ConfigurationError
 from monitor.model.events import EventType
 from monitor.model.globs import fits_some, parse_globs
 from monitor.model.mute_windows import parse_mute_window, time_zone_problem
+from monitor.model.outside import is_host
 from monitor.model.runs import RunKind
 from monitor.model.secrets import Secret
 from monitor.model.settings import Setting, each_readable, problems_of, readable
@@ -109,6 +110,19 @@ def fits_all(texts: list[str], words: tuple[str, ...], what: str) -> str | None:
     return fits_some([text.replace("*", "[*]") for text in texts], words, what)
 
 
+class RecipientKind(StrEnum):
+    """Who gets the messages of a channel."""
+
+    URL = "url"
+    OWNER = "owner"
+
+
+def _domains(names: list[str]) -> str | None:
+    if all(is_host(name) and "." in name and name == name.lower() for name in names):
+        return None
+    return 'each must be a domain in small letters, such as "example.com"'
+
+
 class ChannelMatch(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the channel is about: globs with *, ? and [abc], one or a list of them.
 
@@ -168,6 +182,18 @@ class ChannelSettings(DeliverySettings, frozen=True, kw_only=True):
             readable(_url),
         ),
     ]
+    to: Annotated[
+        RecipientKind,
+        Setting(
+            "url: the addresses in it. owner: the owner of the flow or plan, as the workspace "
+            "names him; where that is no address in owner_domains, those of the URL, which says "
+            "so. Mail only."
+        ),
+    ] = RecipientKind.URL
+    owner_domains: Annotated[
+        tuple[str, ...],
+        Setting('Domains of addresses that owners may have: ["example.com"].', check=_domains),
+    ] = ()
     events: Annotated[
         tuple[str, ...],
         Setting(
@@ -229,6 +255,21 @@ class ChannelSettings(DeliverySettings, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"ChannelSettings(name={self.name!r}, events={self.events!r})"
+
+    def problems(self) -> list[str]:
+        """Return one sentence ``key: problem`` for what does not fit together."""
+        if self.to is RecipientKind.URL:
+            return []
+        problems: list[str] = []
+        if not self.owner_domains:
+            problems.append(
+                'owner_domains: is needed with to = "owner", so that mail goes to your own people '
+                'only; add it, such as ["example.com"]'
+            )
+        # A URL with a problem of its own is absent here.
+        if self.url and not self.url.reveal().startswith(("mailto://", "mailtos://")):
+            problems.append("to: only mail goes to owners; give a mailtos:// URL, or remove it")
+        return problems
 
     @property
     def types(self) -> frozenset[EventType]:

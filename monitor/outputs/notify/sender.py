@@ -1,0 +1,116 @@
+"""Sends one message at a time to the service of a channel, each in a worker thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from zoneinfo import ZoneInfo
+
+import structlog
+
+from monitor.model.errors import OutputRefusedError, OutputUnavailableError
+from monitor.model.waits import backoff_seconds
+from monitor.outputs.event_output import OutputParts
+from monitor.outputs.leases import LEASE_UNCERTAIN
+from monitor.outputs.notify.channel_metrics import ChannelMetrics
+from monitor.outputs.notify.composer import Composer, Content
+from monitor.outputs.notify.recipients import CHANNEL, Recipient
+from monitor.outputs.notify.selection import Sendable
+from monitor.outputs.notify.service import Service
+from monitor.outputs.notify.settings import ChannelSettings
+from monitor.outputs.notify.templates import Templates
+
+log = structlog.get_logger()
+
+
+class MessageSender:
+    """What a channel sends by; `open` it first."""
+
+    def __init__(self, settings: ChannelSettings, parts: OutputParts) -> None:
+        self._settings = settings
+        self._clock = parts.clock
+        self._may_publish = parts.bus.may_publish
+        self._make_composer = partial(
+            Composer,
+            view=parts.view,
+            alerting=parts.alerting,
+            clock=parts.clock,
+            zone=ZoneInfo(settings.time_zone),
+            page_url=parts.page_url,
+        )
+        self.reason: str | None = None  # why the last message was not taken
+        messages = ChannelMetrics.of(parts.registry).messages
+        self._counters = {
+            result: messages.labels(settings.name, result)
+            for result in ("sent", "failed", "refused")
+        }
+
+    async def open(self) -> None:
+        """Load the library and the templates, which takes a while."""
+        self._service, self._composer = await asyncio.to_thread(self._opened)
+
+    def _opened(self) -> tuple[Service, Composer]:
+        service = Service(self._settings.url, timeout_seconds=self._settings.timeout_seconds)
+        return service, self._make_composer(templates=Templates(self._settings.templates))
+
+    def parts_of(self, events: Sequence[Sendable]) -> list[Sequence[Sendable]]:
+        """Return the events of each message; a pager has an incident for each alert."""
+        return [[event] for event in events] if self._service.has_incidents else [events]
+
+    async def send(
+        self,
+        events: Sequence[Sendable],
+        *,
+        recipient: Recipient = CHANNEL,
+        note: str | None = None,
+    ) -> None:
+        """Send one message about events in their order.
+
+        Raises:
+            OutputError: it was not taken.
+        """
+        content = self._composer.content(events, note=note or recipient.why)
+        try:
+            answer = await asyncio.to_thread(self._sent, content, recipient.address)
+        except OutputRefusedError:
+            self._counters["refused"].inc()
+            self.reason = None
+            raise
+        except OutputUnavailableError as exc:
+            self._counters["failed"].inc()
+            if self.reason is None:
+                log.warning("message not sent", channel=self._settings.name, reason=str(exc))
+            self.reason = str(exc)
+            raise
+        self._counters["sent"].inc()
+        self.reason = None
+        log.info(
+            "message sent", channel=self._settings.name, about=len(content.lines), answer=answer
+        )
+
+    def _sent(self, content: Content, address: str | None) -> str:
+        message = self._composer.written(content, self._service.form)
+        if not self._may_publish():
+            raise OutputUnavailableError(LEASE_UNCERTAIN)
+        return self._service.send(message, to=address)
+
+    async def send_at_last(self, events: Sequence[Sendable], *, note: str) -> None:
+        """Send one message, again and again until it is taken or refused for good."""
+        failures = 0
+        while True:
+            try:
+                await self.send(events, note=note)
+            except OutputRefusedError as exc:
+                log.warning("message refused", channel=self._settings.name, reason=str(exc))
+            except OutputUnavailableError:
+                failures += 1
+                await self._clock.sleep(
+                    backoff_seconds(
+                        failures,
+                        base_seconds=self._settings.backoff_base_seconds,
+                        cap_seconds=self._settings.backoff_cap_seconds,
+                    )
+                )
+                continue
+            return

@@ -24,6 +24,7 @@ from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
 from monitor.outputs.metrics.families import SHAPES
 from monitor.outputs.mqtt.settings import MqttSettings
+from monitor.outputs.notify.channel_metrics import ChannelMetrics
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
 
@@ -39,7 +40,8 @@ about. A run id is an exemplar, never a label. A value that is not known is abse
 counters and histograms are kept in the store and survive restarts; the daemon's own start at zero.
 What a shard with a name has without a `workspace` carries the label `shard`.
 Metrics of MQTT, of callbacks and of `[workspaces.inventory]` appear where these are configured,
-those of leases, takeovers, shards and fenced writes where the store is a PostgreSQL database.
+those of leases, takeovers, shards and fenced writes where the store is a PostgreSQL database, and
+messages of channels where there is a `[[notify]]`.
 The client library's metrics of the process (`process_*`, `python_*`) are not listed.
 """
 _GROUPS = {
@@ -73,10 +75,11 @@ async def read_metrics() -> list[MetricEntry]:
             _configuration(Path(folder)), clock=SystemClock(), registry=CollectorRegistry()
         )
         await daemon.run(stop, on_started=read)
-    of_leases = CollectorRegistry()  # needs no database
-    LeaseMetrics(of_leases)
-    fenced_writes(of_leases)
-    entries.update(_entries(of_leases))
+    rarely_used = CollectorRegistry()  # needs no database, and no channel
+    LeaseMetrics(rarely_used)
+    fenced_writes(rarely_used)
+    ChannelMetrics(rarely_used)
+    entries.update(_entries(rarely_used))
     watched = {
         MetricEntry(
             shape.name, str(shape.form), shape.labels, _unit_of(shape.name), shape.documentation

@@ -1,4 +1,4 @@
-"""One alert on its way to everybody: broker, Alertmanager and webhook, over a restart."""
+"""One alert on its way to everybody: broker, Alertmanager, webhook and people, over a restart."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from standardwebhooks.webhooks import Webhook
 from monitor.alerting.settings import AlertingSettings
 from monitor.config import Configuration
 from monitor.model.secrets import Secret
+from monitor.outputs.notify.settings import NotifySettings
 from monitor.outputs.webhook.settings import WebhookSettings
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
@@ -22,6 +23,7 @@ from tests.app.alertmanager_receiver import Notified
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
+from tests.outputs.channels import channel_settings, gotify, titles
 from tests.outputs.receiving import PostReceiver
 
 KEY = f"whsec_{base64.b64encode(bytes(range(32))).decode()}"
@@ -38,7 +40,14 @@ def end_a_run(workspace: Sandbox, outcome: Outcome) -> None:
 
 
 def alerting_settings(
-    folder: Path, workspace: Sandbox, url: str, *, broker_url: str, notified: Notified, hook: str
+    folder: Path,
+    workspace: Sandbox,
+    url: str,
+    *,
+    broker_url: str,
+    notified: Notified,
+    hook: str,
+    chat: PostReceiver,
 ) -> Configuration:
     """Return settings with the default rules and every output, and a short memory of ends."""
     settings = fixture.configuration(
@@ -52,18 +61,22 @@ def alerting_settings(
             "mqtt": mqtt,
             "alertmanager": notified.settings(resend_seconds=RESEND_SECONDS),
             "webhook": WebhookSettings(url=hook, secret=Secret(KEY)),
+            "notify": NotifySettings(
+                channels=(channel_settings(gotify(chat), stores_answers_at_once=True),)
+            ),
         },
     )
 
 
 def received_by_all(
-    subscriber: Subscriber, notified: Notified, receiver: PostReceiver
+    subscriber: Subscriber, notified: Notified, receiver: PostReceiver, chat: PostReceiver
 ) -> dict[str, object]:
     """Return the transitions that each output delivered, the webhook's by their number."""
     return {
         "broker": list(alerts_by_key(subscriber).values()),
         "alertmanager": notified.words(),
         "webhook": len(receiver.requests),
+        "chat": [title.partition(":")[0] for title in titles(chat)],
     }
 
 
@@ -83,6 +96,7 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
     workspace = fixture.sandbox()
     async with (
         PostReceiver() as receiver,
+        PostReceiver() as chat,
         Notified(tmp_path) as notified,
         fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
@@ -95,8 +109,10 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
             broker_url=broker.url,
             notified=notified,
             hook=f"{receiver.url}/hook",
+            chat=chat,
         )
-        received = partial(received_by_all, subscriber, notified, receiver)
+        chat.text = "{}"
+        received = partial(received_by_all, subscriber, notified, receiver, chat)
 
         async with fixture.daemon(settings) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
@@ -104,7 +120,12 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
             await eventually(
                 lambda: (
                     received()
-                    == {"broker": [["fired"]], "alertmanager": {RULE: ["firing"]}, "webhook": 1}
+                    == {
+                        "broker": [["fired"]],
+                        "alertmanager": {RULE: ["firing"]},
+                        "webhook": 1,
+                        "chat": ["FAILED"],
+                    }
                 ),
                 why=received,
             )
@@ -125,6 +146,7 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
                 "broker": [["fired", "resolved"]],
                 "alertmanager": {RULE: ["firing", "resolved"]},
                 "webhook": 2,
+                "chat": ["FAILED", "RESOLVED"],
             }
             await eventually(lambda: received() == over, why=received)
             await eventually(
@@ -135,6 +157,7 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
     told_by_broker = [event for _, event in alert_events(subscriber)]
     told_by_webhook = [Webhook(KEY).verify(item.body, item.headers) for item in receiver.requests]
     assert told_by_webhook == told_by_broker
+    assert titles(chat)[0].endswith(told_by_broker[0]["data"]["facts"]["error"])
     run_url = told_by_broker[0]["data"]["facts"]["url"]
     assert notified.addresses() == {run_url}
     assert run_url.startswith(url)
@@ -147,21 +170,31 @@ async def test_a_receiver_that_is_away_is_named_and_reported_again_on_request(
     workspace = fixture.sandbox()
     async with (
         PostReceiver() as receiver,
+        PostReceiver() as chat,
         Notified(tmp_path) as notified,
         fixture.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
     ):
         hook = f"{receiver.url}/hook"
         settings = alerting_settings(
-            tmp_path, workspace, url, broker_url=broker.url, notified=notified, hook=hook
+            tmp_path,
+            workspace,
+            url,
+            broker_url=broker.url,
+            notified=notified,
+            hook=hook,
+            chat=chat,
         )
+        chat.text = "{}"
         async with fixture.daemon(settings) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
-            receiver.status_for = lambda _: 503
+            receiver.status_for = chat.status_for = lambda _: 503
             end_a_run(workspace, Outcome.FAILED)
 
-            await eventually(lambda: is_well(face, "webhook", ok=False), why="not reported")
-            receiver.status_for = None
+            for output in ("webhook", "notify:team"):
+                await eventually(partial(is_well, face, output, ok=False), why="not reported")
+            receiver.status_for = chat.status_for = None
+            await eventually(lambda: len(titles(chat)) == 1, why="it was not sent later")
             await eventually(lambda: len(receiver.accepted) == 1, why="it was not published later")
             await eventually(lambda: is_well(face, "webhook", ok=True), why="still not well")
             replayed = await face.post(

@@ -31,6 +31,7 @@ KNOWN_SECRETS = {
     "/run/secrets/callbacks": CALLBACK_SECRET,
     "/run/secrets/webhook": WEBHOOK_SECRET,
     "/run/secrets/channel": CHANNEL_URL,
+    "/run/secrets/mail": "mailtos://me:s3cr3t@mail.example.com?to=team@example.com",
     "/run/secrets/short": "short",
     "/run/secrets/empty": "",
     "/run/secrets/lines": "one\r\nX-Injected: two",
@@ -110,6 +111,11 @@ def silence(**changes: Any) -> dict[str, Any]:
     }
 
 
+def channel(name: str = "team", **changes: Any) -> dict[str, Any]:
+    """Return the least that describes a channel, with changes."""
+    return {"name": name, "url_file": "/run/secrets/channel", **changes}
+
+
 def everything() -> dict[str, Any]:
     """Return a configuration with every section that may be absent."""
     return {
@@ -118,7 +124,7 @@ def everything() -> dict[str, Any]:
         "alertmanager": {"urls": ["http://127.0.0.1:9093"]},
         "webhook": {"url": "https://hooks.example.com", "secret_file": "/run/secrets/webhook"},
         "file": {"path": "/var/log/events.jsonl"},
-        "notify": [{"name": "team", "url_file": "/run/secrets/channel"}],
+        "notify": [channel()],
         "alerts": [{"rule": "failing_repeatedly"}],
         "silences": [silence()],
     }

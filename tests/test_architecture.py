@@ -58,6 +58,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "aiomqtt": ("outputs",),
     "paho": ("outputs",),
     "amqtt": ("cli",),
+    "aiosmtpd": ("cli",),
     "jinja2": ("web", "outputs"),
     "apprise": ("outputs",),
     "markdown_it": ("web",),

@@ -26,6 +26,9 @@ def demo(
     oauth: Annotated[
         bool, typer.Option("--oauth", help="Access tokens live for seconds and are refreshed.")
     ] = False,
+    mail: Annotated[
+        bool, typer.Option("--mail", help="Serve a mailbox with the mails that alerts make.")
+    ] = False,
     no_events: Annotated[
         bool, typer.Option("--no-events", help="Print no line for each event.")
     ] = False,
@@ -34,8 +37,9 @@ def demo(
 
     Prints every event. With --for it sums up what the sandbox, an MQTT subscriber and /metrics
     have counted, each by itself; the three counts must agree. With --oauth the sandbox accepts only
-    access tokens that a refresh token gives, as the vendor's cloud does. Ctrl-C ends it and leaves
-    nothing behind.
+    access tokens that a refresh token gives, as the vendor's cloud does. Alerts are mailed to a
+    team: each mail is a line, and with --mail a page shows it. Ctrl-C ends it and leaves nothing
+    on the machine.
     """
     code = lazy.demo_session.run(
         port=port,
@@ -44,6 +48,7 @@ def demo(
         seed=seed,
         seconds=seconds,
         has_oauth=oauth,
+        shows_mail=mail,
         shows_events=not no_events,
     )
     if code:

@@ -12,6 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 from rich.text import Text
 
+from monitor.cli.demo_mailbox import ReceivedMail
+
 Ends = Mapping[tuple[str, str], int]  # (kind, result) -> how many runs ended so
 
 _RESULTS = ("succeeded", "failed", "canceled", "lost")
@@ -115,6 +117,13 @@ class DemoOutput:
         at = event["time"][:_SECOND] + "Z" if event.get("time") else _NO_TIME
         columns = f"{at:<{_TIME_WIDTH}}  {what:<{_EVENT_WIDTH}}  {_details(event['data'], what)}"
         self.print_line(columns, style=_STYLES.get(what, _QUIET_STYLE))
+
+    def print_mail(self, mail: ReceivedMail) -> None:
+        """Print that a mail has come as one line of the same columns."""
+        if self._shows_events:
+            at = f"{mail.received:%Y-%m-%dT%H:%M:%SZ}"
+            columns = f"{at:<{_TIME_WIDTH}}  {'mail':<{_EVENT_WIDTH}}  {mail.recipient}"
+            self.print_line(f"{columns}: {mail.subject}", style="bold")
 
     def print_summary(self, summary: Summary) -> int:
         """Print the three counts side by side and return the exit code."""

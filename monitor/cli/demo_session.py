@@ -19,6 +19,7 @@ from monitor.app.tasks import first_failure
 from monitor.catalogue.capabilities import Capability, capabilities_of
 from monitor.catalogue.operations import Edition
 from monitor.cli.demo_broker import Subscriber, broker
+from monitor.cli.demo_mailbox import Mailbox
 from monitor.cli.demo_output import DemoOutput, Summary, ends_of_ledger, ends_of_metrics
 from monitor.cli.demo_scenario import DemoScenario
 from monitor.cli.demo_settings import configuration, create_webhook_tasks, sandbox_settings
@@ -49,6 +50,7 @@ def run(
     seed: int,
     seconds: float | None,
     has_oauth: bool,
+    shows_mail: bool,
     shows_events: bool,
 ) -> int:
     """Run a demo until its time is over or a signal ends it; return the exit code."""
@@ -59,6 +61,7 @@ def run(
         sandbox_settings(edition, speed=speed, seed=seed, has_oauth=has_oauth),
         port=port,
         seconds=seconds,
+        shows_mail=shows_mail,
     )
     return asyncio.run(session.run())
 
@@ -73,16 +76,19 @@ class DemoSession:
         *,
         port: int,
         seconds: float | None,
+        shows_mail: bool,
     ) -> None:
         self._port = port
         self._edition = settings.edition
         self._seconds = seconds
+        self._shows_mail = shows_mail
         self._secret = secrets.token_urlsafe(24)
         self._clock = SystemClock()
         self._sandbox = Sandbox(settings, self._clock)
         self._output = output
         self._story = DemoScenario(self._sandbox)
         self._subscriber = Subscriber(output.print_event)
+        self._mailbox = Mailbox(output.print_mail)
         self._stop = asyncio.Event()
         self._was_interrupted = False
         self._unfinished: set[tuple[str, int]] = set()  # since the past, and for long
@@ -106,13 +112,19 @@ class DemoSession:
             undo.push_async_callback(self._sandbox.stop)
             broker_port = await undo.enter_async_context(broker())
             await undo.enter_async_context(self._subscriber.subscribed(broker_port))
+            mail_port = await undo.enter_async_context(self._mailbox.receiving())
             daemon, addresses = await undo.enter_async_context(
-                self._daemon(Path(folder), url, broker_port)
+                self._daemon(Path(folder), url, broker_port=broker_port, mail_port=mail_port)
             )
-            self._introduce(url, broker_port, addresses)
+            mailbox_url = None
+            if self._shows_mail:
+                mailbox_url = await undo.enter_async_context(self._mailbox.shown())
+            self._introduce(url, broker_port, addresses, mailbox_url)
             return await self._perform(daemon, addresses)
 
-    def _introduce(self, url: str, broker_port: int, addresses: Addresses) -> None:
+    def _introduce(
+        self, url: str, broker_port: int, addresses: Addresses, mailbox_url: str | None
+    ) -> None:
         server_url = f"http://127.0.0.1:{addresses.server_port}"
         pair = self._sandbox.pair
         access = f"token {self._sandbox.token}"
@@ -125,6 +137,7 @@ class DemoSession:
             ("broker", f"mqtt://127.0.0.1:{broker_port} (subscribe to dataprep/#)"),
             ("metrics", f"{server_url}/metrics"),
             ("page", f"{server_url}/"),
+            *([] if mailbox_url is None else [("mailbox", mailbox_url)]),
         ):
             self._output.print_line(f"{name:<9}  {value}")
         if self._kinds():
@@ -220,7 +233,7 @@ class DemoSession:
 
     @contextlib.asynccontextmanager
     async def _daemon(
-        self, folder: Path, url: str, broker_port: int
+        self, folder: Path, url: str, *, broker_port: int, mail_port: int
     ) -> AsyncIterator[tuple[Daemon, Addresses]]:
         """Run the daemon. Its failure cancels the demo; its end without one ends it."""
         daemon = Daemon(
@@ -229,6 +242,7 @@ class DemoSession:
                 self._sandbox,
                 url,
                 broker_port=broker_port,
+                mail_port=mail_port,
                 port=self._port,
                 secret=self._secret,
             ),

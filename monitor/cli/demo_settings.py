@@ -11,11 +11,13 @@ from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.catalogue.operations import Edition
 from monitor.cli.demo_broker import free_port
+from monitor.cli.demo_mailbox import TEAM
 from monitor.cli.demo_scenario import MISSED_GRACE_SECONDS, OVERDUE_SECONDS
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.runs import RunKind
 from monitor.model.secrets import Secret
 from monitor.outputs.mqtt.settings import MQTT, MqttProtocol, MqttSettings
+from monitor.outputs.notify.settings import NOTIFY, ChannelSettings, NotifySettings
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import OAuthSettings, SandboxSettings, WorkSettings
@@ -62,7 +64,14 @@ def sandbox_settings(
 
 
 def configuration(
-    folder: Path, sandbox: Sandbox, url: str, *, broker_port: int, port: int, secret: str
+    folder: Path,
+    sandbox: Sandbox,
+    url: str,
+    *,
+    broker_port: int,
+    mail_port: int,
+    port: int,
+    secret: str,
 ) -> Configuration:
     """Return the configuration of a daemon that follows the sandbox; its store is in ``folder``."""
     callbacks_port = free_port()
@@ -92,12 +101,18 @@ def configuration(
                 url=f"mqtt://127.0.0.1:{broker_port}",
                 # The demo's broker never answers a client of MQTT 5.
                 protocol=MqttProtocol.V311,
-            )
+            ),
+            NOTIFY.section: NotifySettings(channels=(_team(mail_port),)),
         },
         server=ServerSettings(listen=f"127.0.0.1:{port}"),
         callbacks=ListenerSettings(listen=f"127.0.0.1:{callbacks_port}"),
         storage=StorageSettings(url=f"sqlite://{folder}/state.db"),
     )
+
+
+def _team(mail_port: int) -> ChannelSettings:
+    query = f"from=monitor@example.com&to={TEAM}"
+    return ChannelSettings(name="data-team", url=Secret(f"mailto://127.0.0.1:{mail_port}?{query}"))
 
 
 def _workspace(sandbox: Sandbox, url: str) -> WorkspaceSettings:

@@ -31,6 +31,7 @@ async def test_the_demo_sums_up_three_counts_that_agree() -> None:
     assert "http://127.0.0.1:" in done.out
     assert "run.failed" in done.out
     assert re.search(r"  alert\.fired     critical  .+ failed in demo\n", done.out), done.out
+    assert re.search(r"  mail            data-team@example\.com: .+\(demo\)", done.out), done.out
     assert [kind for kind in ("flow_run", "job_group", "plan_run") if kind not in done.out] == []
 
 
@@ -47,7 +48,7 @@ async def test_the_demo_refreshes_its_access_token() -> None:
 def test_the_demo_has_the_default_request_budget(tmp_path: Path) -> None:
     """The demo works within the budget that a user gets: nothing is raised so that its runs fit."""
     sandbox = Sandbox(sandbox_settings(Edition.RL, speed=60, seed=1), SystemClock())
-    settings = configuration(tmp_path, sandbox, "", broker_port=1, port=0, secret="s")
+    settings = configuration(tmp_path, sandbox, "", broker_port=1, mail_port=2, port=0, secret="s")
 
     (workspace,) = settings.workspaces
     default = WorkspaceSettings(name="any", url="")

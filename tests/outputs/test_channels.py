@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from monitor.model.alerts import AlertingSnapshot
 from monitor.model.events import EventType
 from monitor.model.runs import Parents, Status
 from monitor.outputs.notify.output import ChannelOutput
@@ -201,3 +202,15 @@ def test_the_url_of_a_channel_is_in_no_text() -> None:
     """Settings are logged and shown; the URL, which holds the secret, is not."""
     settings = channel_settings("gotify://127.0.0.1:1/s3cr3t-t0ken")
     assert "s3cr3t" not in repr(settings)
+
+
+async def test_a_reason_that_becomes_known_meanwhile_is_in_the_message(
+    tmp_path: Path, receiver: PostReceiver
+) -> None:
+    """A message says what is known when it is sent, not when its alert fired."""
+    async with scenario_of(tmp_path, receiver) as scenario:
+        scenario.snapshot = AlertingSnapshot(alerts=(alert(1, facts={"error": "disk full"}),))
+        await scenario.start()
+        await scenario.emit(fired(1, facts={}))
+        await scenario.until_delivered()
+    assert titles(receiver) == ["FAILED: orders 1 (w): disk full"]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+import msgspec
 from msgspec import Struct
 
 from monitor.model.alerts import AlertingSnapshot, Severity
@@ -55,7 +56,7 @@ class Composer:
     def content(self, events: Sequence[Sendable], *, note: str | None = None) -> Content:
         """Return what is to be said of events in their order; of each alert the newest counts."""
         newest = {event.subject: event for event in events}
-        chosen = sorted(newest.values(), key=_rank)
+        chosen = self._as_known_now(sorted(newest.values(), key=_rank))
         # Beyond what is shown only states are counted: nothing more is looked up for these.
         known = self._health_of(chosen[:SHOWN_LINES])
         lines = [line_of(event, self._context(event, known)) for event in chosen]
@@ -79,6 +80,28 @@ class Composer:
             thread=content.thread,
             incident=content.incident,
         )
+
+    def _as_known_now(self, events: list[Sendable]) -> list[Sendable]:
+        """Return the events with their alerts as they are now, where they still fire.
+
+        The reason of a failure often becomes known a moment after it.
+        """
+        wanted = {
+            event.alert.fingerprint: event.alert.starts_at
+            for event in events
+            if isinstance(event, AlertEvent) and event.alert.ends_at is None
+        }
+        now = {
+            alert.fingerprint: alert
+            for alert in (self._alerting().alerts if wanted else ())
+            if alert.ends_at is None and wanted.get(alert.fingerprint) == alert.starts_at
+        }
+        return [
+            msgspec.structs.replace(event, alert=now.get(event.alert.fingerprint, event.alert))
+            if isinstance(event, AlertEvent)
+            else event
+            for event in events
+        ]
 
     def _context(self, event: Sendable, known: dict[_Subject, PipelineHealth]) -> LineContext:
         now, subject = self._time_of(event), _subject_of(event)

@@ -50,7 +50,7 @@ _CLOCK_CHECK_SECONDS = 15.0  # how often a channel with times of mute reads the 
 _READ_AT_ONCE = 500
 _STORE_SECONDS = 10.0
 _REMEMBERED = 10_000  # alerts whose last message is remembered, with its time
-_MUTED_NOTE = "While this channel was muted:"
+_WHILE_MUTED = "While this channel was muted:"
 
 
 class _Waiting(Struct, frozen=True):
@@ -225,7 +225,7 @@ class ChannelOutput(EventOutput):
             # What is queued from now on waits until this is sent.
             missed = await _missed(self._bus, self._selection, after=after, until=self._newest)
             for events in self._sender.parts_of(missed) if missed else ():
-                await self._sender.send_at_last(events, note=_MUTED_NOTE)
+                await self._sender.send_at_last(events, note=_WHILE_MUTED)
             await self._store_muted(None)
 
     async def _store_muted(self, value: bytes | None) -> None:

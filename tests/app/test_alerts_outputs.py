@@ -28,6 +28,19 @@ from tests.outputs.receiving import PostReceiver
 
 KEY = f"whsec_{base64.b64encode(bytes(range(32))).decode()}"
 RULE = "run_failed"
+# What each has received of an alert that fires, and of one that is over.
+FIRED = {
+    "broker": [["fired"]],
+    "alertmanager": {RULE: ["firing"]},
+    "webhook": 1,
+    "chat": ["FAILED"],
+}
+OVER = {
+    "broker": [["fired", "resolved"]],
+    "alertmanager": {RULE: ["firing", "resolved"]},
+    "webhook": 2,
+    "chat": ["FAILED", "RESOLVED"],
+}
 RESEND_SECONDS = 2.5  # an Alertmanager keeps for four times as long what is not repeated
 
 
@@ -117,18 +130,7 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
         async with fixture.daemon(settings) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             end_a_run(workspace, Outcome.FAILED)
-            await eventually(
-                lambda: (
-                    received()
-                    == {
-                        "broker": [["fired"]],
-                        "alertmanager": {RULE: ["firing"]},
-                        "webhook": 1,
-                        "chat": ["FAILED"],
-                    }
-                ),
-                why=received,
-            )
+            await eventually(lambda: received() == FIRED, why=received)
             await eventually(
                 lambda: list(retained_alerts(subscriber).values()) == ["firing"],
                 why=lambda: f"retained: {retained_alerts(subscriber)}",
@@ -142,18 +144,12 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
             await eventually(is_repeated, why="it is not repeated")
             assert notified.words() == {RULE: ["firing"]}
             end_a_run(workspace, Outcome.COMPLETE)
-            over = {
-                "broker": [["fired", "resolved"]],
-                "alertmanager": {RULE: ["firing", "resolved"]},
-                "webhook": 2,
-                "chat": ["FAILED", "RESOLVED"],
-            }
-            await eventually(lambda: received() == over, why=received)
+            await eventually(lambda: received() == OVER, why=received)
             await eventually(
                 lambda: retained_alerts(subscriber) == {},
                 why=lambda: f"retained: {retained_alerts(subscriber)}",
             )
-            assert received() == over
+            assert received() == OVER
     told_by_broker = [event for _, event in alert_events(subscriber)]
     told_by_webhook = [Webhook(KEY).verify(item.body, item.headers) for item in receiver.requests]
     assert told_by_webhook == told_by_broker

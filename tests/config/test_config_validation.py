@@ -19,7 +19,6 @@ from tests.config.settings_tables import (
     CALLBACK_SECRET,
     TOKEN,
     TOKEN_NEEDED,
-    channel,
     file,
     parsed,
     problems,
@@ -295,28 +294,6 @@ def test_two_workspaces_may_not_share_a_name() -> None:
             (
                 'workspaces[0].callbacks.signature: "require": needs the key that is signed with; '
                 "add signing_secret_file, or take observe"
-            ),
-        ),
-        (
-            file(notify=[channel("a"), channel("b"), channel("a")]),
-            'notify[2].name: "a": is the name of notify[0] already; choose another',
-        ),
-        (
-            file(notify=[channel("a", to="owner", url_file="/run/secrets/mail")]),
-            (
-                'notify[0].owner_domains: []: is needed with to = "owner", so that mail goes '
-                'to your own people only; add it, such as ["example.com"]'
-            ),
-        ),
-        (
-            file(notify=[channel("a", to="owner", owner_domains=["example.com"])]),
-            'notify[0].to: "owner": only mail goes to owners; give a mailtos:// URL, or remove it',
-        ),
-        (
-            file(notify=[channel("a", url_file="/run/secrets/token")]),
-            (
-                "notify[0].url: ***: is no URL in Apprise's notation: it is not known, or lacks a "
-                "part; https://appriseit.com/services shows those of each service"
             ),
         ),
         (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
 from msgspec import Struct
 
-from monitor.model.events import EventType
+from monitor.model.events import Event, EventType
 
 # An alert that fires begins with one of these; an end alone is no notification of it.
 STARTS = frozenset({EventType.ALERT_FIRED, EventType.ALERT_FLAPPING})
@@ -16,6 +16,14 @@ NOTIFYING = STARTS | {EventType.ALERT_REMINDED}
 ADD_OUTPUT = "add [[notify]], [mqtt], [alertmanager], [webhook] or [file]"
 
 OutputTypes = Mapping[str, Collection[EventType]]  # name of an output -> what it takes
+
+
+# Name of an output, and an event of its types -> why it does not take that; None where it does.
+WhyNotTaken = Callable[[str, Event], str | None]
+
+
+def always_taken(_: str, __: Event) -> None:
+    """Return that an output takes every event of its types."""
 
 
 class NotificationStatus(Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics
 from monitor.model.checks import CheckLine
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError
+from monitor.model.events import Event
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
 from monitor.outputs.settings import DeliverySettings, OutputRecord
 from monitor.tracking.live_state import LiveStateView
@@ -100,6 +101,10 @@ class EventOutput(ABC):
     @abstractmethod
     def status(self) -> str:
         """One sentence for people: whether it works, or why not."""
+
+    def why_not_taken(self, event: Event) -> str | None:  # noqa: ARG002 - a hook
+        """Return why an event of its `types` is still nothing for it; None where it takes it."""
+        return None
 
     def overwritten(self) -> OverwrittenTopics | None:
         """Return our topics that another client overwrites again and again."""

@@ -43,7 +43,7 @@ from monitor.bus.contract import Recorded, StoredShard
 from monitor.model.alerts import Alert, alert_event_id
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_ids
 from monitor.model.live_state import Reachability
-from monitor.model.notifying import OutputTypes
+from monitor.model.notifying import OutputTypes, WhyNotTaken, always_taken
 from monitor.model.runs import RUN_KINDS, Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
 from monitor.tracking.live_state import LiveStateView
 
@@ -70,11 +70,14 @@ class Explainer:
         view: LiveStateView,
         engine: Engine,
         outputs: Callable[[], OutputTypes],
+        why_not_taken: WhyNotTaken = always_taken,
     ) -> None:
         self._bus = bus
         self._view = view
         self._engine = engine
-        self.notifications = NotificationReader(bus=bus, outputs=outputs)
+        self.notifications = NotificationReader(
+            bus=bus, outputs=outputs, why_not_taken=why_not_taken
+        )
 
     async def run(self, key: RunKey) -> Explanation | None:
         """Return what became of a run; None where it is unknown or forgotten."""

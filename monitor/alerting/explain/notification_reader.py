@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -22,11 +23,13 @@ from monitor.alerting.explain.explanation import (
 )
 from monitor.bus.contract import DeadLetter, Recorded, StoredShard
 from monitor.model.alerts import Alert, alert_event_id
-from monitor.model.events import AlertEvent, EventType
+from monitor.model.events import AlertEvent, Event, EventType
 from monitor.model.notifying import (
     NOTIFYING,
     NotificationStatus,
     OutputTypes,
+    WhyNotTaken,
+    always_taken,
     why_not_notified,
 )
 
@@ -48,14 +51,22 @@ class OutputProgress(Struct, frozen=True, kw_only=True):
     position: int
     types: Collection[EventType]
     began_at: datetime | None = None
+    why_not_taken: Callable[[Event], str | None] = partial(always_taken, "")
     dead_letters: tuple[DeadLetter, ...] = ()
 
 
 class NotificationReader:
     """Compares the events of alerts with what the outputs of one shard have taken."""
 
-    def __init__(self, *, bus: StoredShard, outputs: Callable[[], OutputTypes]) -> None:
+    def __init__(
+        self,
+        *,
+        bus: StoredShard,
+        outputs: Callable[[], OutputTypes],
+        why_not_taken: WhyNotTaken = always_taken,
+    ) -> None:
         self._bus = bus
+        self._why_not_taken = why_not_taken
         self._outputs = outputs
         self._began_at: dict[str, datetime | None] = {}  # by output; it never changes
 
@@ -98,6 +109,7 @@ class NotificationReader:
                 name=name,
                 position=consumers[name].position,
                 types=types,
+                why_not_taken=partial(self._why_not_taken, name),
                 began_at=await self._began(name),
                 dead_letters=tuple(await self._bus.dead_letters(name, limit=_DEAD_LETTERS))
                 if consumers[name].dead_letters
@@ -120,6 +132,9 @@ def delivery_step(recorded: Recorded, output: OutputProgress) -> ExplanationStep
     letters = {letter.position: letter.reason for letter in output.dead_letters}
     if event.type not in output.types:
         outcome, detail = StepOutcome.NOT_FOR_OUTPUT, f"{output.name} does not take {event.type}"
+    elif (why_not := output.why_not_taken(event)) is not None:
+        outcome = StepOutcome.NOT_FOR_OUTPUT
+        detail = f"{output.name} does not take it: {why_not}"
     elif output.began_at is not None and event.recorded_at < output.began_at:
         outcome = StepOutcome.NO_OUTPUT
         detail = f"{output.name} was added after {event.type}, {instant(output.began_at)}"

@@ -23,6 +23,7 @@ from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics
 from monitor.model.checks import CheckLine, failed, ok
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
+from monitor.model.events import Event
 from monitor.model.notifying import OutputTypes
 from monitor.model.registries import PartRegistry
 from monitor.outputs.delivery import DeliveryMetrics
@@ -94,6 +95,11 @@ class Outputs:
     def types(self) -> OutputTypes:
         """Return for each output the types of the events that it delivers."""
         return {name: output.types for name, output in self._by_name.items()}
+
+    def why_not_taken(self, name: str, event: Event) -> str | None:
+        """Return why an event of its types is nothing for the output of that name."""
+        output = self._by_name.get(name)
+        return None if output is None else output.why_not_taken(event)
 
     def check_lines(self) -> list[CheckLine]:
         """Return for each output whether it does its part, or why not."""

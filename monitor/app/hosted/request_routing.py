@@ -16,7 +16,7 @@ from monitor.app.hosted.following import FollowedWorkspace
 from monitor.bus.contract import StoredShard
 from monitor.model.alerts import Alert
 from monitor.model.errors import ConfigurationError, NoSuchObjectError
-from monitor.model.notifying import OutputTypes
+from monitor.model.notifying import OutputTypes, WhyNotTaken, always_taken
 from monitor.model.runs import RunKey, RunKind
 from monitor.outputs.replaying import Replayed
 from monitor.tracking.live_state import LiveStateView
@@ -83,10 +83,13 @@ def alerting_requests(
     bus: StoredShard,
     view: LiveStateView,
     types: Callable[[], OutputTypes],
+    why_not_taken: WhyNotTaken = always_taken,
     replay: Callable[[str, datetime], Awaitable[Replayed]],
 ) -> AlertingRequests:
     """Return the requests that alerting and the outputs of a shard answer; ``types`` by output."""
-    explainer = Explainer(bus=bus, view=view, engine=engine, outputs=types)
+    explainer = Explainer(
+        bus=bus, view=view, engine=engine, outputs=types, why_not_taken=why_not_taken
+    )
 
     def ended(fingerprint: str) -> list[Alert]:
         return [ended_alert(row) for row in engine.past.of(fingerprint)]

@@ -159,6 +159,7 @@ class HostedShard:
                 bus=self.bus,
                 view=self.view,
                 types=self.outputs.types,
+                why_not_taken=self.outputs.why_not_taken,
                 replay=self.outputs.replays.replay,
             ),
             requests=ShardRequests(

@@ -106,6 +106,9 @@ class ChannelOutput(EventOutput):
             return f"takes no messages: {self._sender.reason}"
         return "muted now" if self._muted_after is not None else "no message failed last"
 
+    def why_not_taken(self, event: Event) -> str | None:
+        return self._selection.why_not(event)
+
     async def _tasks(self) -> dict[str, Run]:
         await self._sender.open()
         self._newest = await self._bus.subscribe(self.name, start=Start.NEWEST)

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from monitor.model.alerts import Alert
-from monitor.model.events import AlertEvent, Event, EventType, RunEvent
+from monitor.model.events import AlertEvent, Event, RunEvent
 from monitor.model.globs import Globs, parse_globs
-from monitor.model.runs import Parents
+from monitor.model.runs import Parents, Pipeline
 from monitor.outputs.notify.settings import TYPES, ChannelEvent, ChannelMatch, ChannelSettings
 from monitor.tracking.live_state import LiveStateView
 
@@ -26,37 +25,31 @@ class Selection:
 
     def takes(self, event: Event) -> Sendable | None:
         """Return the event where the channel sends it, else None."""
-        if isinstance(event, AlertEvent):
-            return event if self._takes_alert(event) and self._fits_alert(event.alert) else None
-        if isinstance(event, RunEvent):
-            return event if self._takes_run(event) and self._fits_run(event) else None
+        if isinstance(event, AlertEvent | RunEvent) and self.why_not(event) is None:
+            return event
         return None
 
-    def fits(self, alert: Alert) -> bool:
-        """True where the channel is about the alert, whatever happened to it."""
-        return self._fits_alert(alert)
+    def why_not(self, event: Event) -> str | None:
+        """Return why the channel does not send the event; None where it does."""
+        if isinstance(event, AlertEvent):
+            return self._why_not_alert(event)
+        if isinstance(event, RunEvent):
+            return self._why_not_run(event)
+        return "it is about the workspace as such"
 
-    def _takes_alert(self, event: AlertEvent) -> bool:
-        if event.alert.over_when_seen:
-            return ChannelEvent.OVER_WHEN_SEEN in self._words
-        return any(
-            event.type in TYPES[word] for word in self._words - {ChannelEvent.OVER_WHEN_SEEN}
-        )
-
-    def _takes_run(self, event: RunEvent) -> bool:
-        # What is part of another run is reported with that.
-        is_root = event.run.parents == Parents()
-        return is_root and any(event.type in TYPES[word] for word in self._words)
-
-    def _fits_alert(self, alert: Alert) -> bool:
-        folder = owner = None
-        pipeline = alert.pipeline
-        if pipeline is not None:
-            folder, owner = self._view.place(alert.workspace, pipeline)
+    def _why_not_alert(self, event: AlertEvent) -> str | None:
+        alert = event.alert
+        if alert.over_when_seen and ChannelEvent.OVER_WHEN_SEEN not in self._words:
+            return "it had ended before it was observed"
+        words = self._words if alert.over_when_seen else self._words - {ChannelEvent.OVER_WHEN_SEEN}
+        if not any(event.type in TYPES[word] for word in words):
+            return f"its events do not name {event.type.removeprefix('alert.')}"
+        folder, owner = self._place(event.workspace, alert.pipeline)
         run_owner = alert.facts.get("owner")
-        return self._match(
+        pipeline_id = None if alert.pipeline is None else alert.pipeline.id
+        return self._why_not_matched(
             workspace=(alert.workspace,),
-            pipeline=(alert.labels.get("pipeline"), None if pipeline is None else pipeline.id),
+            pipeline=(alert.labels.get("pipeline"), pipeline_id),
             folder=(folder,),
             owner=(owner, run_owner if isinstance(run_owner, str) else None),
             kind=(alert.kind,),
@@ -64,12 +57,15 @@ class Selection:
             severity=(alert.severity,),
         )
 
-    def _fits_run(self, event: RunEvent) -> bool:
-        run, folder, owner = event.run, None, None
-        if run.pipeline is not None:
-            folder, owner = self._view.place(event.workspace, run.pipeline)
+    def _why_not_run(self, event: RunEvent) -> str | None:
+        run = event.run
+        if not any(event.type in TYPES[word] for word in self._words):
+            return f"its events do not name {event.type.removeprefix('run.')}"
+        if run.parents != Parents():
+            return "it is part of another run"
+        folder, owner = self._place(event.workspace, run.pipeline)
         named = (None, None) if run.pipeline is None else (run.pipeline.name, run.pipeline.id)
-        return self._match(
+        return self._why_not_matched(
             workspace=(event.workspace,),
             pipeline=named,
             folder=(folder,),
@@ -77,20 +73,19 @@ class Selection:
             kind=(run.key.kind,),
         )
 
-    def _match(self, **words: tuple[str | None, ...]) -> bool:
-        return all(
-            globs.match([word for word in words[name] if word])
-            for name, globs in self._globs.items()
-            if name in words
-        )
+    def _place(self, workspace: str, pipeline: Pipeline | None) -> tuple[str | None, str | None]:
+        return (None, None) if pipeline is None else self._view.place(workspace, pipeline)
+
+    def _why_not_matched(self, **words: tuple[str | None, ...]) -> str | None:
+        for name, globs in self._globs.items():
+            if name in words:
+                known = [word for word in words[name] if word]
+                if not globs.match(known):
+                    return f"match {name}: {globs.why_not(known)}"
+        return None
 
 
 def _parsed(match: ChannelMatch) -> Mapping[str, Globs]:
     return {
         name: parse_globs(texts) for name, texts in msgspec.structs.asdict(match).items() if texts
     }
-
-
-def is_start(event: Sendable) -> bool:
-    """True where people learn of something that goes on."""
-    return event.type in (EventType.ALERT_FIRED, EventType.ALERT_FLAPPING)

@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 
 from monitor.model.alerts import AlertingSnapshot
+from monitor.model.checks import CheckOutcome
+from monitor.model.clock import SystemClock
 from monitor.model.events import EventType
 from monitor.model.runs import Parents, Status
 from monitor.outputs.notify.output import ChannelOutput
-from monitor.outputs.notify.settings import ChannelMatch
+from monitor.outputs.notify.settings import ChannelMatch, NotifySettings
 from tests.outputs.alert_histories import alert, event_of, fired, resolved
 from tests.outputs.channels import channel, channel_settings, gotify, texts, titles
 from tests.outputs.histories import run_event
 from tests.outputs.output_scenario import OutputScenario
 from tests.outputs.receiving import BROKEN, DEAF, PostReceiver
+from tests.servers import free_port
 
 
 @pytest.fixture
@@ -214,3 +217,22 @@ async def test_a_reason_that_becomes_known_meanwhile_is_in_the_message(
         await scenario.emit(fired(1, facts={}))
         await scenario.until_delivered()
     assert titles(receiver) == ["FAILED: orders 1 (w): disk full"]
+
+
+async def test_doctor_connects_to_each_service_and_sends_nothing(
+    receiver: PostReceiver,
+) -> None:
+    """A service that listens is ok, one that does not has failed; a message is not needed."""
+    away = f"gotify://127.0.0.1:{free_port()}/s3cr3t-t0ken"
+    settings = NotifySettings(
+        channels=(
+            channel_settings(gotify(receiver), name="here"),
+            channel_settings(away, name="away"),
+        )
+    )
+    here, gone = await ChannelOutput.check(settings, clock=SystemClock())
+    assert (here.outcome, here.subject) == (CheckOutcome.OK, "notify here")
+    assert here.found == "Gotify: accepts connections; nothing was sent"
+    assert (gone.outcome, gone.subject) == (CheckOutcome.FAILED, "notify away")
+    assert "s3cr3t" not in f"{here}{gone}"
+    assert receiver.requests == []

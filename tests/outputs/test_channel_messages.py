@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from monitor.model.alerts import Acknowledgement, AlertState
 from monitor.model.errors import ConfigurationError
 from monitor.model.events import EventType
-from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKind
 from monitor.outputs.notify.lines import Line, LineContext, line_of
 from monitor.outputs.notify.templates import Templates
 from tests.outputs.alert_histories import BEGAN, alert, event_of, fired, resolved
 from tests.outputs.histories import FLOW
+from tests.pipeline_healths import end_at, failures_until, health_after
 
 PAGE = "https://monitor.example.com"
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -36,13 +36,8 @@ def facts_of(line: Line) -> dict[str, str]:
 
 def test_a_failure_says_all_that_is_asked_first() -> None:
     """Since when, how often in a row, last success, who started it and the next start are there."""
-    health = PipelineHealth(
-        workspace="w",
-        run_kind=RunKind.FLOW_RUN,
-        pipeline=FLOW,
-        last_success_at=BEGAN - timedelta(days=1),
-        consecutive_failures=3,
-    )
+    ends = [end_at(BEGAN - timedelta(days=1)), *failures_until(BEGAN, 3)]
+    health = health_after(*ends, pipeline=FLOW, workspace="w", kind=RunKind.FLOW_RUN)
     event = fired(1, facts={"error": "no such file", "trigger": "schedule", "owner": "a@b.c"})
     line = line_of(event, around(health=health, next_start=BEGAN + timedelta(days=1)))
     assert facts_of(line) == {
@@ -112,6 +107,7 @@ class Tags(HTMLParser):
 
 _KNOWN_TAGS = {
     *("html", "head", "meta", "style", "body", "div", "h1", "p", "table", "tr", "th", "td", "a"),
+    *("span", "br"),
 }
 
 

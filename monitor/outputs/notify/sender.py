@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 import structlog
 
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
+from monitor.model.lease_check import LEASE_UNCERTAIN
 from monitor.model.waits import backoff_seconds
 from monitor.outputs.event_output import OutputParts
-from monitor.outputs.leases import LEASE_UNCERTAIN
 from monitor.outputs.notify.channel_metrics import ChannelMetrics
 from monitor.outputs.notify.composer import Composer, Content
 from monitor.outputs.notify.recipients import CHANNEL, Recipient

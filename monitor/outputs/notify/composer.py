@@ -16,7 +16,7 @@ from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKind
 from monitor.outputs.notify.lines import Line, LineContext, line_of
 from monitor.outputs.notify.selection import Sendable
-from monitor.outputs.notify.service import BodyForm, Message, Tone
+from monitor.outputs.notify.service import BodyForm, Message, Service, Tone
 from monitor.outputs.notify.templates import SHOWN_LINES, Templates
 from monitor.tracking.live_state import LiveStateView
 
@@ -69,16 +69,30 @@ class Composer:
             note=note,
         )
 
-    def written(self, content: Content, form: BodyForm) -> Message:
-        """Return the message in the form of a service. Renders templates: for a worker thread."""
+    def written(self, content: Content, service: Service) -> Message:
+        """Return the message as the service takes it. Renders templates: for a worker thread."""
+        subject = self._templates.subject(content.lines, page_url=self._page_url)
+        if not service.has_subjects and len(content.lines) == 1:
+            subject = ""  # the body begins with the same words
+        form, most = service.form, service.characters - len(subject) - 2
+        body = self._body(content, form)
+        if len(body) > most and form is not BodyForm.SHORT:
+            form = BodyForm.SHORT
+            body = self._body(content, form)
+        if form is BodyForm.SHORT:
+            body = body[: max(0, most)].rstrip()
         return Message(
             tone=content.tone,
-            subject=self._templates.subject(content.lines, page_url=self._page_url),
-            body=self._templates.body(
-                form.value, content.lines, page_url=self._page_url, note=content.note
-            ),
+            subject=subject,
+            body=body or subject,
+            form=form,
             thread=content.thread,
             incident=content.incident,
+        )
+
+    def _body(self, content: Content, form: BodyForm) -> str:
+        return self._templates.body(
+            form.value, content.lines, page_url=self._page_url, note=content.note
         )
 
     def _as_known_now(self, events: list[Sendable]) -> list[Sendable]:

@@ -103,7 +103,8 @@ def _line_of_alert(event: AlertEvent, context: LineContext) -> Line:
     texts = texts_of(alert, context.now, is_kept=True, zone=context.zone)
     summary, text = (texts.get(name, "") for name in ("summary", "description"))
     error = alert.facts.get("error")
-    reason = error if isinstance(error, str) and error else text or summary
+    text = text or summary
+    reason = error if isinstance(error, str) and error else text
     return Line(
         word=_word(event),
         is_over=alert.state is AlertState.RESOLVED,
@@ -111,7 +112,7 @@ def _line_of_alert(event: AlertEvent, context: LineContext) -> Line:
         name=one_line(alert.labels.get("pipeline") or alert.workspace),
         workspace=alert.workspace,
         reason=one_line(reason),
-        text=_lines(text or summary),
+        text=_lines(text if reason in text else f"{text}\n{reason}"),
         facts=tuple(_facts_of_alert(alert, context)),
         links=tuple(_links_of_alert(alert, context)),
     )

@@ -50,6 +50,7 @@ def send_samples(
             tone=tone_of(event),
             subject=f"[Test] {templates.subject([line], page_url=page_url)}",
             body=templates.body(service.form.value, [line], page_url=page_url, note=_TEST_SENTENCE),
+            form=service.form,
             thread=event.alert.fingerprint,
             incident=event.alert.fingerprint,
         )

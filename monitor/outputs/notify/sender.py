@@ -90,7 +90,7 @@ class MessageSender:
         )
 
     def _sent(self, content: Content, address: str | None) -> str:
-        message = self._composer.written(content, self._service.form)
+        message = self._composer.written(content, self._service)
         if not self._may_publish():
             raise OutputUnavailableError(LEASE_UNCERTAIN)
         return self._service.send(message, to=address)

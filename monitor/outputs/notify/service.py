@@ -33,7 +33,12 @@ _LOGGER.setLevel(logging.DEBUG)
 _LOGGER.addHandler(logging.NullHandler())
 
 _ASSET = apprise.AppriseAsset(
-    app_id="dataprep-monitor", app_desc="Monitor of data preparation", app_url=""
+    app_id="dataprep-monitor",
+    app_desc="Monitor of data preparation",
+    app_url="",
+    # Its pictures are on a server of others, which would see who reads what.
+    image_url_mask=None,
+    image_url_logo=None,
 )
 # By its scheme, the argument that names an incident: what has one key is one incident, which a
 # message of success ends where ``action`` is map.
@@ -82,8 +87,9 @@ class Message(Struct, frozen=True, kw_only=True):
     """One message. ``thread`` is the same in all that belong together."""
 
     tone: Tone
-    subject: str  # one line
-    body: str  # in the form of the service
+    subject: str  # one line; empty where the body says it all
+    body: str
+    form: BodyForm
     thread: str
     incident: str  # what a pager knows the alert by
 
@@ -145,6 +151,7 @@ class Service:
         self.scheme = str(_arguments(self._url)["schema"])
         self.form = _form_of(plugin)
         self.characters = int(plugin.body_maxlen)  # of a body, at most
+        self.has_subjects = plugin.title_maxlen > 0  # else it shows them above the body
         self.address = _address_of(plugin)
 
     @property
@@ -171,7 +178,7 @@ class Service:
             body=message.body,
             title=message.subject,
             notify_type=message.tone.value,
-            body_format=_FORMATS[self.form],
+            body_format=_FORMATS[message.form],
             timeout=self._timeout_seconds,
             log_level=logging.DEBUG,
         ) as result:

@@ -43,7 +43,7 @@ def blind_findings(world: World, received: Received, played: Played) -> Iterator
         for rule in (UNREACHABLE, UNSHARED)
     }
     active = {
-        rule: active_spans(sorted(own, key=lambda word: word.at), played.until)
+        rule: active_spans(_known_words(own, played.forgotten), played.until)
         for rule, own in words.items()
     }
     for part in parts:
@@ -68,6 +68,24 @@ def blind_findings(world: World, received: Received, played: Played) -> Iterator
     yield from _without_cause(world, active[UNREACHABLE], parts, down)
     yield from _without_reason(world, words[UNREACHABLE])
     yield from _other_alerts(world, received)
+
+
+def _known_words(
+    words: Sequence[OtherAlertWord], forgotten: Sequence[Span]
+) -> Sequence[OtherAlertWord]:
+    """Return them in their order, less ends that only the replaced store knew.
+
+    In the older store the alert is open, and goes on without another start: see the README.
+    """
+    words = sorted(words, key=lambda word: word.at)
+    following = [*(word.word for word in words[1:]), None]
+    return [
+        word
+        for word, after in zip(words, following, strict=True)
+        if word.word != "resolved"
+        or after == "fired"
+        or not any(span.begin <= word.at < span.end for span in forgotten)
+    ]
 
 
 def _withdrawn(world: World, part: Blindness) -> list[Span]:

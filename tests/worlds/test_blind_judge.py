@@ -145,6 +145,16 @@ def test_blind_but_green_is_found(arrivals: list[Arrival]) -> None:
     assert _blind(arrivals) == [Kind.BLIND]
 
 
+def test_an_end_that_an_older_store_does_not_know_ends_nothing() -> None:
+    """Where an older store took over, an alert that is open in it goes on without another start."""
+    arrivals = [*_STATES, _FIRED, _alert(200, "resolved", "workspace_unreachable"), _RESOLVED]
+    for lost, found in ((Span(190, 230), []), (Span(100, 150), [Kind.BLIND])):
+        played = _played(arrivals, _REFUSED)
+        played = msgspec.structs.replace(played, forgotten=[lost])
+        received = Received(played.arrivals, _REFUSED.name)
+        assert [finding.kind for finding in blind_findings(_REFUSED, received, played)] == found
+
+
 def test_faces_that_go_on_counting_are_found() -> None:
     """Page data and metrics may not show what nothing confirms any more."""
     assert _blind(_TRUE, _glimpse("reachable")) == [Kind.BLIND]

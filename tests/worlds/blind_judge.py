@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from tests.worlds.alert_judge import active_spans, gaps_of
 from tests.worlds.allowances import RECOVERED_SECONDS, due
@@ -78,12 +78,11 @@ def _known_words(
     In the older store the alert is open, and goes on without another start: see the README.
     """
     words = sorted(words, key=lambda word: word.at)
-    following = [*(word.word for word in words[1:]), None]
     return [
         word
-        for word, after in zip(words, following, strict=True)
+        for word, after in zip_longest(words, words[1:])
         if word.word != "resolved"
-        or after == "fired"
+        or (after is not None and after.word == "fired")
         or not any(span.begin <= word.at < span.end for span in forgotten)
     ]
 

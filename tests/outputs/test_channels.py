@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -236,3 +238,20 @@ async def test_doctor_connects_to_each_service_and_sends_nothing(
     assert (gone.outcome, gone.subject) == (CheckOutcome.FAILED, "notify away")
     assert "s3cr3t" not in f"{here}{gone}"
     assert receiver.requests == []
+
+
+async def test_a_service_that_hangs_takes_no_thread_of_others(
+    tmp_path: Path, receiver: PostReceiver
+) -> None:
+    """However many channels wait for an answer, work in the threads that all share goes on."""
+    receiver.answers.extend([DEAF] * 40)
+    async with contextlib.AsyncExitStack() as lives:
+        for number in range(40):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            life = await lives.enter_async_context(scenario_of(folder, receiver))
+            await life.start()
+            await life.emit(fired(1))
+        await receiver.until(lambda: len(receiver.requests) == 40)
+        assert await asyncio.to_thread(int, "1") == 1
+        await receiver.stop()

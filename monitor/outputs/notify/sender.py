@@ -1,10 +1,16 @@
-"""Sends one message at a time to the service of a channel, each in a worker thread."""
+"""Sends one message at a time to the service of a channel, in a thread of the channel's own.
+
+Services that hang would fill the threads that all others share. A message that is under way when
+its run is cancelled goes on; the next run waits for its end, so that none overtakes it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 import structlog
@@ -23,6 +29,10 @@ from monitor.outputs.notify.templates import Templates
 
 log = structlog.get_logger()
 
+T = TypeVar("T")
+
+_REQUESTS = 3
+
 
 class MessageSender:
     """What a channel sends by; `open` it first."""
@@ -39,6 +49,7 @@ class MessageSender:
             zone=ZoneInfo(settings.time_zone),
             page_url=parts.page_url,
         )
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"channel {settings.name}")
         self.reason: str | None = None  # why the last message was not taken
         messages = ChannelMetrics.of(parts.registry).messages
         self._counters = {
@@ -48,7 +59,10 @@ class MessageSender:
 
     async def open(self) -> None:
         """Load the library and the templates, which takes a while."""
-        self._service, self._composer = await asyncio.to_thread(self._opened)
+        self._service, self._composer = await self._in_thread(self._opened)
+
+    async def _in_thread(self, call: Callable[..., T], *arguments: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
 
     def _opened(self) -> tuple[Service, Composer]:
         service = Service(self._settings.url, timeout_seconds=self._settings.timeout_seconds)
@@ -72,7 +86,7 @@ class MessageSender:
         """
         content = self._composer.content(events, note=note or recipient.why)
         try:
-            answer = await asyncio.to_thread(self._sent, content, recipient.address)
+            answer = await self._answered(content, recipient.address)
         except OutputRefusedError:
             self._counters["refused"].inc()
             self.reason = None
@@ -88,6 +102,15 @@ class MessageSender:
         log.info(
             "message sent", channel=self._settings.name, about=len(content.lines), answer=answer
         )
+
+    async def _answered(self, content: Content, address: str | None) -> str:
+        # A service takes several requests for a message, such as one for each address.
+        seconds = _REQUESTS * self._settings.timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._in_thread(self._sent, content, address)
+        except TimeoutError as exc:
+            raise OutputUnavailableError(f"no answer within {seconds:g} s") from exc
 
     def _sent(self, content: Content, address: str | None) -> str:
         message = self._composer.written(content, self._service)

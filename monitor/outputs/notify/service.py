@@ -39,6 +39,8 @@ _ASSET = apprise.AppriseAsset(
     # Its pictures are on a server of others, which would see who reads what.
     image_url_mask=None,
     image_url_logo=None,
+    # With a deadline it calls in a few threads that all its services share.
+    service_timeout=0,
 )
 # By its scheme, the argument that names an incident: what has one key is one incident, which a
 # message of success ends where ``action`` is map.
@@ -179,28 +181,27 @@ class Service:
             title=message.subject,
             notify_type=message.tone.value,
             body_format=_FORMATS[message.form],
-            timeout=self._timeout_seconds,
             log_level=logging.DEBUG,
         ) as result:
             status = result.status
             words = self._without_secrets(" ".join(_words(result)))
         if status is apprise.AppriseResultStatus.SUCCESS:
             return words or "accepted"
-        if status is apprise.AppriseResultStatus.TIMEOUT:
-            raise OutputUnavailableError(f"no answer within {self._timeout_seconds:g} s")
         code = _STATUS.search(words)
         if code is not None and int(code[1]) in _FINAL:
             raise OutputRefusedError(words)
         raise OutputUnavailableError(words or f"{self.name} did not take it")
 
     def _plugin_for(self, message: Message, to: str | None) -> Any:
+        # For each connection, and for each answer on it.
+        limits = {"cto": self._timeout_seconds, "rto": self._timeout_seconds}
         if self.scheme == _KEPT:
             if self._plugin.action != "map":
-                self._plugin = _plugin(self._url, self._threaded(message))
+                self._plugin = _plugin(self._url, {**limits, **self._threaded(message)})
             self._plugin.alias = message.incident
             return self._plugin
         targets = {} if to is None else {"targets": [to]}
-        return _plugin(self._url, {**self._threaded(message), **targets})
+        return _plugin(self._url, {**limits, **self._threaded(message), **targets})
 
     def _threaded(self, message: Message) -> dict[str, Any]:
         """Return the arguments by which the service knows what belongs together."""

@@ -244,8 +244,12 @@ class ChannelSettings(DeliverySettings, frozen=True, kw_only=True):
         ),
     ] = None
     timeout_seconds: Annotated[
-        float, Meta(ge=1, le=300), Setting("Timeout for one message with its answer.")
-    ] = 20.0
+        float,
+        Meta(ge=1, le=300),
+        Setting(
+            "Timeout for one request with its answer; a message takes three times as long at most."
+        ),
+    ] = 10.0
     attempts: int = 10
     stores_answers_at_once: bool = True
     backoff_cap_seconds: float = 120.0  # services that throttle are asked rarely

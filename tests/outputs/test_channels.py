@@ -255,3 +255,25 @@ async def test_a_service_that_hangs_takes_no_thread_of_others(
         await receiver.until(lambda: len(receiver.requests) == 40)
         assert await asyncio.to_thread(int, "1") == 1
         await receiver.stop()
+
+
+async def test_a_kill_in_mid_send_sends_twice_at_most(
+    tmp_path: Path, receiver: PostReceiver
+) -> None:
+    """A daemon that is killed while a service answers sends that message once more, no other."""
+    async with scenario_of(tmp_path, receiver, group_by=("alert",)) as scenario:
+        await scenario.start()
+        await scenario.emit(fired(1))
+        await scenario.until_delivered()
+        receiver.pause_seconds = 0.5
+        await scenario.emit(fired(2), fired(3))
+        await receiver.until(lambda: len(receiver.requests) == 2)
+        await scenario.kill()
+        receiver.pause_seconds = 0.0
+        await scenario.start()
+        await scenario.until_delivered()
+    told = [title.split(" (")[0].removeprefix("FAILED: ") for title in titles(receiver)]
+    assert sorted(set(told)) == ["orders 1", "orders 2", "orders 3"]
+    assert told.count("orders 1") == 1
+    assert told.count("orders 2") <= 2
+    assert told.count("orders 3") == 1

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from monitor.outputs.metrics.families import SHAPES, FamilyType
+from monitor.outputs.metrics.families import SHAPES
+from monitor.outputs.metrics.family_shapes import FamilyType
 from tests.test_architecture import modules
 
 # Strings first: what stands in them is no word. Then ranges, numbers and durations, words, signs.

@@ -23,7 +23,7 @@ from monitor.outputs.metrics import families
 from monitor.outputs.metrics.counter_rows import QUEUE_BOUNDS, RunExemplar
 from monitor.outputs.metrics.exposition import negotiate
 from monitor.outputs.metrics.exposition_cache import ExpositionCache, ExpositionPage, FamilyText
-from monitor.outputs.metrics.families import Family, FamilyShape, FamilyType
+from monitor.outputs.metrics.family_shapes import Family, FamilyShape, FamilyType
 from tests.examples import examples
 
 ACCEPTED = (

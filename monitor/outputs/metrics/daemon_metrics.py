@@ -18,7 +18,7 @@ from prometheus_client import (
 from monitor.model.clock import Clock
 from monitor.outputs.metrics import families
 from monitor.outputs.metrics.exposition import Exposition
-from monitor.outputs.metrics.families import Family
+from monitor.outputs.metrics.family_shapes import Family
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.outputs.metrics.shard_metrics import ShardMetrics
 

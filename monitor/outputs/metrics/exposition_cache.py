@@ -19,7 +19,7 @@ from prometheus_client.utils import floatToGoString
 from monitor.model.registries import SHARD, WORKSPACE
 from monitor.model.slices import pieces_of
 from monitor.outputs.metrics.counter_rows import RunExemplar
-from monitor.outputs.metrics.families import FamilyShape
+from monitor.outputs.metrics.family_shapes import FamilyShape
 
 Encoder = Callable[[Collector], bytes]
 

@@ -16,8 +16,8 @@ from monitor.outputs.metrics.families import (
     OUTPUT_VALUES,
     TOKEN_EXPIRY,
     USAGE,
-    FamilyShape,
 )
+from monitor.outputs.metrics.family_shapes import FamilyShape
 from monitor.outputs.metrics.labels import OTHER_LABEL, PipelineId, by_number, labels_by_id
 from monitor.outputs.metrics.metrics_snapshot import MetricsSnapshot
 

@@ -20,6 +20,7 @@ from monitor.outputs.metrics.counter_rows import (
     QueueCounts,
 )
 from monitor.outputs.metrics.exposition_cache import ExpositionPage, FamilyText
+from monitor.outputs.metrics.family_shapes import FamilyShape
 from monitor.outputs.metrics.inventory_metrics import inventory_families
 from monitor.outputs.metrics.labels import pipeline_of, schedule_labels_of
 from monitor.outputs.metrics.metrics_snapshot import MetricsSnapshot
@@ -228,9 +229,7 @@ def _present(
 
 
 def _last_runs(groups: Sequence[SeriesGroup], page: ExpositionPage) -> Iterator[FamilyText]:
-    gauges: tuple[
-        tuple[families.FamilyShape, Callable[[PipelineHealth], float | None], _Choice], ...
-    ] = (
+    gauges: tuple[tuple[FamilyShape, Callable[[PipelineHealth], float | None], _Choice], ...] = (
         (families.LAST_STARTED, lambda health: _unix(health.last_started_at), max),
         (families.LAST_COMPLETED, lambda health: _unix(health.last_finished_at), max),
         (families.LAST_SUCCESS, lambda health: _unix(health.last_success_at), min),

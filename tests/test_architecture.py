@@ -65,6 +65,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "typer": ("cli",),
     "rich": ("cli",),
     "cronsim": ("schedules",),
+    "holidays": ("schedules",),
     "fastdigest": ("alerting",),
     "yarl": ("workspace", "callbacks", "web", "outputs", "sandbox", "cli"),
 }

@@ -15,6 +15,7 @@ from monitor.alerting.alerts.silences import (
     silence_problems,
 )
 from monitor.alerting.rules.contract import AnyRuleDefinition, Quantity
+from monitor.alerting.rules.deadline_settings import parse_days, parse_time
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import (
     DEFAULT_RULES,
@@ -43,7 +44,9 @@ __all__ = [
     "default_rule",
     "fits_some",
     "labels_to_match",
+    "parse_days",
     "parse_globs",
+    "parse_time",
     "silence_problems",
     "with_runbooks_at",
 ]
@@ -61,9 +64,9 @@ class AlertingSettings(Struct, frozen=True, kw_only=True):
     rules: tuple[RuleSettings, ...] = DEFAULT_RULES
     disabled: tuple[RuleSettings, ...] = ()  # by ``enabled = false``; only explanations name them
     silences: tuple[SilenceSettings, ...] = ()
-    with_defaults: Annotated[bool, Setting("Use every rule but canceled without [[alerts]].")] = (
-        field(default=True, name="defaults")
-    )
+    with_defaults: Annotated[
+        bool, Setting("Use every rule but canceled and those of deadlines without [[alerts]].")
+    ] = field(default=True, name="defaults")
     runbooks: Annotated[
         str,
         Setting(

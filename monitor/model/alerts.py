@@ -202,6 +202,19 @@ class StartAfterGrace(Struct, frozen=True, kw_only=True):
     next_at: datetime | None = None
 
 
+class PipelineDeadlines(Struct, frozen=True, kw_only=True):
+    """The deadlines of one flow or plan, by the workspace's time.
+
+    ``next_at`` is the first that is neither met nor missed; ``missed_at`` the oldest one since
+    which nothing that counts has succeeded. Both counts are of all that were ever decided.
+    """
+
+    next_at: datetime | None
+    missed_at: datetime | None
+    met: int
+    missed: int
+
+
 class AlertingSnapshot(Struct, frozen=True, kw_only=True):
     """The present state of alerting: for metrics, retained topics, page and API."""
 
@@ -212,6 +225,7 @@ class AlertingSnapshot(Struct, frozen=True, kw_only=True):
     expected: dict[PipelineOfKind, datetime] = {}  # the next start, workspace time
     after_grace: dict[PipelineOfKind, StartAfterGrace] = {}  # what comes when that one is overdue
     missed: dict[PipelineOfKind, int] = {}  # expected starts that never came, ever
+    deadlines: dict[PipelineOfKind, PipelineDeadlines] = {}
     transitions: dict[tuple[str, str], int] = {}  # rule's name, to -> how often, ever
     rules: tuple[tuple[str, Severity], ...] = ()  # those at work, by name
     failing_rules: dict[str, str] = {}  # rule's name -> what it last raised

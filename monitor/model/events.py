@@ -26,7 +26,8 @@ class EventType(StrEnum):
     the end that only a callback had reported, or job records show it where nothing else can be
     read. ``run.corrected``: it reports another one than a callback or the parts of the run had
     shown, or than it had reported itself, or the part that explained the end has not failed after
-    all; the ordinary event of the end follows in the same commit.
+    all; the ordinary event of the end follows in the same commit. ``deadline.met``: a success has
+    met a deadline of the configuration, so what depends on it may begin.
     """
 
     RUN_QUEUED = "run.queued"
@@ -39,6 +40,7 @@ class EventType(StrEnum):
     RUN_CONFIRMED = "run.confirmed"
     RUN_CORRECTED = "run.corrected"
     WORKSPACE_CHANGED = "workspace.changed"
+    DEADLINE_MET = "deadline.met"
     ALERT_FIRED = "alert.fired"
     ALERT_REMINDED = "alert.reminded"
     ALERT_RESOLVED = "alert.resolved"
@@ -84,12 +86,15 @@ class RunEvent(Struct, frozen=True, kw_only=True, gc=False, tag="run", tag_field
 class WorkspaceEvent(
     Struct, frozen=True, kw_only=True, gc=False, tag="workspace", tag_field="form"
 ):
-    """A workspace itself changed: its edition, a capability, its configuration here."""
+    """A workspace itself changed: its edition, a capability, its configuration here.
+
+    Or a deadline was met: ``number`` is its day as 20261124 and ``after`` its instant.
+    """
 
     id: str
     type: EventType
     workspace: str
-    what: str  # "edition", "capability:list_changes", "configuration:KEY", "schedule:ID"
+    what: str  # "edition", "capability:list_changes", "schedule:ID", "deadline:RULE:KIND/ID"
     number: int  # counts the changes of this ``what``, or of its kind, from 1
     before: str | None
     after: str | None

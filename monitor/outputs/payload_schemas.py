@@ -30,6 +30,7 @@ _RUN_TYPES = (
     EventType.RUN_CONFIRMED,
     EventType.RUN_CORRECTED,
 )
+_WORKSPACE_TYPES = (EventType.WORKSPACE_CHANGED, EventType.DEADLINE_MET)
 _ALERT_TYPES = (
     EventType.ALERT_FIRED,
     EventType.ALERT_REMINDED,
@@ -66,7 +67,7 @@ def payload_schemas() -> Mapping[str, PayloadSchema]:
     """Return the schema of each type of event and of each retained document, by type."""
     schemas: dict[str, PayloadSchema] = {}
     shapes: dict[EventType, type[Message]] = dict.fromkeys(_RUN_TYPES, RunMessage)
-    shapes[EventType.WORKSPACE_CHANGED] = WorkspaceMessage
+    shapes |= dict.fromkeys(_WORKSPACE_TYPES, WorkspaceMessage)
     shapes.update(dict.fromkeys(_ALERT_TYPES, AlertMessage))
     for event_type, event_shape in shapes.items():
         name = type_name(event_type)

@@ -37,6 +37,7 @@ from monitor.model.triggers import (
     Weekday,
     WeeklyTrigger,
 )
+from monitor.schedules.days_off import NO_DAYS_OFF, DaysOff
 from monitor.schedules.quartz import NEVER, BadTriggerError, Quartz, on_working_days, parse
 
 Rhythm = (
@@ -138,28 +139,37 @@ def check(trigger: ScheduleTrigger) -> None:
         quartz_of(trigger)
 
 
-def next_after(trigger: ScheduleTrigger, instant: datetime) -> datetime | None:
+def next_after(
+    trigger: ScheduleTrigger, instant: datetime, *, days_off: DaysOff = NO_DAYS_OFF
+) -> datetime | None:
     """Return the first time strictly after ``instant``, aware UTC; None if it never fires again.
 
-    ``instant`` is aware. A trigger of an unsupported kind never fires.
+    ``instant`` is aware. A trigger of an unsupported kind never fires. ``days_off`` are days by the
+    trigger's zone whose times are left out.
 
     Raises:
         BadTriggerError: see `check`.
     """
-    return next(_times_after(trigger, instant), None)
+    return next(_times_on_other_days(trigger, instant, days_off), None)
 
 
 def times_between(
-    triggers: Iterable[ScheduleTrigger], begin: datetime, end: datetime, *, limit: int
+    triggers: Iterable[ScheduleTrigger],
+    begin: datetime,
+    end: datetime,
+    *,
+    limit: int,
+    days_off: DaysOff = NO_DAYS_OFF,
 ) -> list[datetime]:
     """Return when any of the triggers fires, after ``begin`` and not after ``end``.
 
     Ascending, each time once, at most the first ``limit``. Adjoining stretches share no time.
+    ``days_off`` as for `next_after`.
 
     Raises:
         BadTriggerError: see `check`.
     """
-    merged = heapq.merge(*(_times_after(trigger, begin) for trigger in triggers))
+    merged = heapq.merge(*(_times_on_other_days(trigger, begin, days_off) for trigger in triggers))
     times: Iterator[datetime] = _each_once(merged)
     return list(islice(_until(times, end), limit))
 
@@ -188,6 +198,16 @@ def _wall_time_again(trigger: ScheduleTrigger, at: datetime) -> datetime | None:
 
 def _fires_at(trigger: ScheduleTrigger, at: datetime) -> bool:
     return next_after(trigger, at - timedelta.resolution) == at
+
+
+def _times_on_other_days(
+    trigger: ScheduleTrigger, instant: datetime, days_off: DaysOff
+) -> Iterator[datetime]:
+    times = _times_after(trigger, instant)
+    if days_off == NO_DAYS_OFF:
+        return times
+    zone = _zone(trigger.timezone)
+    return (at for at in times if not days_off.has(at.astimezone(zone).date()))
 
 
 def _times_after(trigger: ScheduleTrigger, instant: datetime) -> Iterator[datetime]:
@@ -233,7 +253,7 @@ def _real_times(spec: Quartz, zone: tzinfo, after: datetime) -> Iterator[datetim
             instant = (wall - offset).replace(tzinfo=UTC)
             if instant >= end:
                 # Nothing fits before that wall time; a day less, for the offset may change first.
-                at = max(end, _instant_of(wall, zone) - _STRETCH) if turn is None else turn
+                at = max(end, instant_of(wall, zone) - _STRETCH) if turn is None else turn
                 break
             if instant > at:
                 yield instant
@@ -261,14 +281,18 @@ def _wall_clock_times(spec: Quartz, zone: tzinfo, after: datetime) -> Iterator[d
     """Give every wall time that fits, once, as the instant at which it counts."""
     latest = after
     for wall in _matches(spec, after.astimezone(zone).replace(tzinfo=None)):
-        instant = _instant_of(wall, zone)
+        instant = instant_of(wall, zone)
         # Earlier: the first pass of an hour that is being repeated. Equal: another of a gap.
         if instant > latest:
             latest = instant
             yield instant
 
 
-def _instant_of(wall: datetime, zone: tzinfo) -> datetime:
+def instant_of(wall: datetime, zone: tzinfo) -> datetime:
+    """Return the instant at which a wall time without a zone counts, aware UTC.
+
+    The first one where it comes twice, the end of the gap where it is skipped.
+    """
     instant = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
     if instant.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
         return instant

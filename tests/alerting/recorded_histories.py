@@ -9,6 +9,7 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import Struct
 
+from monitor.alerting.rules.deadline_settings import Counts
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
@@ -166,6 +167,15 @@ def _rules() -> st.SearchStrategy[tuple[RuleSettings, ...]]:
     def of_pipelines(kind: RuleKind, *thresholds: float) -> st.SearchStrategy[RuleSettings]:
         return one(kind, *thresholds).map(lambda rule: msgspec.structs.replace(rule, match=Match()))
 
+    def with_deadline(kind: RuleKind, *thresholds: float) -> st.SearchStrategy[RuleSettings]:
+        return st.builds(
+            msgspec.structs.replace,
+            of_pipelines(kind, *thresholds),
+            deadline=st.sampled_from(("10:30", "12:00")),
+            counts=st.sampled_from(Counts),
+            counts_from=st.sampled_from(("00:00", "10:20", "11:00")),
+        )
+
     return st.tuples(
         one(RuleKind.RUN_FAILED),
         one(RuleKind.CANCELED),
@@ -174,6 +184,8 @@ def _rules() -> st.SearchStrategy[tuple[RuleSettings, ...]]:
         one(RuleKind.QUEUE_SLOW, 60.0, 600.0),
         of_pipelines(RuleKind.NOT_FRESH, 1_200.0, 7_200.0),
         of_pipelines(RuleKind.SCHEDULE_MISSED, 60.0, 600.0),
+        with_deadline(RuleKind.DEADLINE_MISSED),
+        with_deadline(RuleKind.DEADLINE_AT_RISK, 600.0, 1_800.0),
     )
 
 

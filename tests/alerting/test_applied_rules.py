@@ -45,6 +45,20 @@ def learned(count: int, seconds: float) -> Learned:
             rule(RuleKind.FAILING_REPEATEDLY, threshold=0.25),
             "more than 25 % of the last runs failed, at least 4",
         ),
+        (
+            rule(
+                RuleKind.DEADLINE_MISSED,
+                deadline="07:00",
+                deadline_timezone="Europe/Berlin",
+                deadline_days="Mon-Fri",
+                holidays="DE-BE",
+            ),
+            "no success by 07:00 Europe/Berlin on Mon-Fri, not on holidays of DE-BE",
+        ),
+        (
+            rule(RuleKind.DEADLINE_AT_RISK, deadline="07:00"),
+            "less time left before 07:00 UTC than 1 h 35 min",
+        ),
         (rule(RuleKind.QUEUE_SLOW), "waits longer than 10 min for its start"),
         (
             rule(RuleKind.QUALITY_DROPPED),

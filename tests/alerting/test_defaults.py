@@ -40,9 +40,10 @@ def test_an_alert_inhibits_what_names_it() -> None:
     assert RuleKind.TOKEN_EXPIRING not in outage
 
 
-def test_only_cancellations_are_not_alerted_by_default() -> None:
-    """All else is without a word of configuration: people cancel on purpose."""
-    assert set(RuleKind) - {rule.rule for rule in DEFAULT_RULES} == {RuleKind.CANCELED}
+def test_only_cancellations_and_deadlines_are_not_alerted_by_default() -> None:
+    """All else is without a word of configuration: people cancel on purpose, and set deadlines."""
+    without = {RuleKind.CANCELED, RuleKind.DEADLINE_MISSED, RuleKind.DEADLINE_AT_RISK}
+    assert set(RuleKind) - {rule.rule for rule in DEFAULT_RULES} == without
 
 
 @pytest.mark.parametrize("kind", RuleKind)

@@ -94,9 +94,11 @@ def course_of(seed: int) -> Course:
     others = [kind for kind in RuleKind if kind is not RuleKind.MONITOR_DEGRADED]
     kinds = any_of.choice((_OF_RUNS, _OF_RUNS, others))
     rules = tuple(
-        msgspec.structs.replace(default_rule(kind), threshold=any_of.choice(_THRESHOLDS[kind]))
-        if kind in _THRESHOLDS
-        else default_rule(kind)
+        msgspec.structs.replace(
+            default_rule(kind),
+            threshold=any_of.choice(_THRESHOLDS.get(kind, (default_rule(kind).threshold,))),
+            deadline="10:40",
+        )
         for kind in kinds
     )
     return Course(

@@ -14,8 +14,8 @@ from tests.alerting.sample_alerts import STARTED, an_alert
 
 OUTAGE = an_alert("workspace_unreachable")
 DOUBTFUL = (
-    "run_overdue", "run_stuck", "queue_slow", "schedule_missed", "not_fresh", "callbacks_missed",
-    "budget_exhausted",
+    "run_overdue", "run_stuck", "queue_slow", "schedule_missed", "not_fresh", "deadline_missed",
+    "deadline_at_risk", "callbacks_missed", "budget_exhausted",
 )  # fmt: skip
 SEEN = (
     "run_failed", "failing_repeatedly", "canceled", "run_lost", "success_doubted",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from monitor.alerting.settings import RuleKind
+from tests.config.broken_deadlines import BROKEN_DEADLINES
 from tests.config.broken_outputs import BROKEN_OUTPUTS, EMPTY, NO_FILE, NO_GLOB
 from tests.config.broken_storage import BROKEN_STORAGE
 from tests.config.settings_tables import Row
@@ -25,6 +26,7 @@ RULES = ", ".join(RuleKind)
 
 BROKEN_RULES: tuple[Row, ...] = (
     *BROKEN_OUTPUTS,
+    *BROKEN_DEADLINES,
     (
         "workspaces[0].name",
         "A",

@@ -94,6 +94,18 @@ NEEDED = {
     "window_seconds": {"rule": '"callbacks_missed"'},
     "expect": {"rule": '"schedule_missed"', "#name": '"orders_missed"', "pipeline": '"Orders"'},
     "expect_timezone": {"rule": '"schedule_missed"', "#name": '"orders_missed"'},
+    "deadline": {"rule": '"deadline_missed"', "#name": '"orders_late"', "pipeline": '"Orders"'},
+    **{
+        name: {
+            "rule": '"deadline_missed"',
+            "#name": '"orders_late"',
+            "#deadline": '"07:00"',
+            "pipeline": '"Orders"',
+        }
+        for name in ("deadline_timezone", "deadline_days", "counts", "counts_from")
+    },
+    "holidays": {"rule": '"schedule_missed"', "#name": '"orders_missed"'},
+    "holiday_dates": {"rule": '"schedule_missed"', "#name": '"orders_missed"'},
 }
 
 
@@ -247,7 +259,7 @@ def examples() -> list[str]:
 
 def test_the_examples_of_the_readme_can_be_used() -> None:
     """Each block of settings is valid."""
-    assert len(examples()) == 7
+    assert len(examples()) == 8
     assert all(parsed(text) for text in examples())
 
 

@@ -30,7 +30,10 @@ ALERTS = rules("alert")
 RECORDS = rules("record")
 # No metric shows the progress of a single run, or the pipeline of a doubtful success; and a
 # cancellation is deliberate.
-WITHOUT_PROMETHEUS_ALERT = {RuleKind.RUN_STUCK, RuleKind.CANCELED, RuleKind.SUCCESS_DOUBTED}
+WITHOUT_PROMETHEUS_ALERT = {
+    *(RuleKind.RUN_STUCK, RuleKind.CANCELED, RuleKind.SUCCESS_DOUBTED),
+    *(RuleKind.DEADLINE_MISSED, RuleKind.DEADLINE_AT_RISK),
+}
 
 
 def name_of(rule: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from monitor.model.alerts import AlertingSnapshot, LearnedLimit, Severity
+from monitor.model.alerts import AlertingSnapshot, LearnedLimit, PipelineDeadlines, Severity
 from monitor.model.inventory import ConnectionKnown, Figures, Inventory, OutputQuality, ValueCounts
 from monitor.model.runs import Pipeline, RunKind
 from tests.outputs.metrics_examples import NOON
@@ -53,4 +53,9 @@ def alerting(pipeline: Pipeline) -> AlertingSnapshot:
         limits=(learned,),
         cadences=(learned,),
         expected={("one", RunKind.PLAN_RUN, pipeline.id): NOON},
+        deadlines={
+            ("one", RunKind.PLAN_RUN, pipeline.id): PipelineDeadlines(
+                next_at=NOON, missed_at=None, met=1, missed=0
+            )
+        },
     )

@@ -118,6 +118,19 @@ def test_a_workspace_event_names_what_changed() -> None:
     assert message["data"]["after"] == "RL"
 
 
+def test_a_deadline_that_is_met_is_an_event_of_its_workspace() -> None:
+    """It has the form of a workspace's changes, a type of its own and a schema."""
+    event = workspace_event("deadline:orders_by_seven:flow/11", 20261124)
+    event = msgspec.structs.replace(event, type=EventType.DEADLINE_MET)
+    topic = Topics(prefix="dataprep/v1", instance="monitor").event(event)
+    assert topic == "dataprep/v1/w/event/deadline"
+    message = decoded(event)
+    assert message["type"] == "dataprep.deadline.met.v1"
+    assert message["id"] == "w:deadline:orders_by_seven:flow/11:20261124"
+    assert message["data"]["number"] == 20261124
+    assert message["type"] in payload_schemas()
+
+
 @pytest.mark.parametrize("text", ["x" * 200_000, "\x01" * 60_000, "\N{SNOWMAN}" * 60_000])
 def test_a_long_error_is_cut_and_marked(text: str) -> None:
     """A message stays within its limit, whatever its escapes cost, and is marked as cut."""

@@ -50,6 +50,8 @@ FACE: dict[str, tuple[str, tuple[str, ...]]] = {
     "dataprep_consecutive_failures": ("gauge", ID),
     "dataprep_expected_start_timestamp_seconds": ("gauge", ("workspace", "pipeline")),
     "dataprep_missed_runs_total": ("counter", ("workspace", "pipeline")),
+    "dataprep_deadline_timestamp_seconds": ("gauge", ("workspace", "pipeline")),
+    "dataprep_deadlines_total": ("counter", ("workspace", "pipeline", "result")),
     "dataprep_run_duration_limit_seconds": ("gauge", ID),
     "dataprep_success_age_limit_seconds": ("gauge", ID),
     "dataprep_jobs_total": ("counter", ("workspace", "job_type", "result")),

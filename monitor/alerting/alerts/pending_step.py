@@ -25,7 +25,7 @@ from monitor.alerting.alerts.instance import (
 from monitor.alerting.alerts.lifecycle import acknowledged
 from monitor.model.alerts import ACKNOWLEDGED, Acknowledgement, Alert, Silence, alert_event_id
 from monitor.model.bounded_memory import BoundedMemory
-from monitor.model.events import AlertEvent, EventType
+from monitor.model.events import AlertEvent, EventType, WorkspaceEvent
 from monitor.model.slices import in_slices
 
 log = structlog.get_logger()
@@ -154,9 +154,9 @@ class PendingStep:
     """
 
     def __init__(self, tables: Tables, *, wall_now: datetime) -> None:
-        self.events: list[AlertEvent] = []
+        self.events: list[AlertEvent | WorkspaceEvent] = []
         self.changed: dict[str, dict[str, Row | None]] = {table: {} for table in _TABLES}
-        self.changes = 0  # of rows; every event comes with one, the count of its transition
+        self.changes = 0  # of rows; every event comes with one
         self.wall_now = wall_now
         self._tables = tables
         self._encoded: dict[str, dict[str, bytes | None]] = {table: {} for table in _DECODED}

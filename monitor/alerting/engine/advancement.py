@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
 import msgspec
 
 from monitor.alerting.alerts import lifecycle
@@ -22,8 +25,17 @@ from monitor.alerting.engine.evaluation_context import OURS, EvaluationContext
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.suppression import Inhibitors
 from monitor.alerting.rules.compiled import Rule
-from monitor.alerting.rules.contract import EvaluationResult, Firing, Ok, OverWhenSeen, Unknown
+from monitor.alerting.rules.contract import (
+    DeadlineMet,
+    EvaluationResult,
+    Firing,
+    Ok,
+    OverWhenSeen,
+    Unknown,
+)
 from monitor.model.alerts import NAME_TAKEN_BY, Alert, AlertState
+from monitor.model.events import EventType, WorkspaceEvent, workspace_event_id
+from monitor.model.words import iso
 from monitor.tracking.live_state import LiveStateView
 
 
@@ -53,6 +65,7 @@ class Advancer:
             word, detail = StepWord.RULE_FAILED, answer.reason
         else:
             context.pending.put(MEMORY, target.keys.memory, answer.memory)
+            context.pending.events += deadline_events(target, answer.met, context.wall_now)
             if answer.result is not None:
                 for made in self._outcomes(context, target, answer.result, key):
                     outcome = with_name_taken(self._view, made)
@@ -209,6 +222,30 @@ class Advancer:
             muted_by=muted_by,
             is_event=target.event is not None,
             limits=self._rules.limits,
+        )
+
+
+def deadline_events(
+    target: RuleTarget, met: Iterable[DeadlineMet], wall_now: datetime
+) -> Iterator[WorkspaceEvent]:
+    """Yield the events of deadlines that are met; the memory that comes with them holds so."""
+    workspace, pipeline = target.subject.workspace, target.subject.pipeline
+    for deadline in met:
+        if pipeline is None:
+            raise TypeError("a deadline is of a flow or plan")
+        what = f"deadline:{target.rule.name}:{pipeline.kind}/{pipeline.id}"
+        # A function of the deadline alone: another daemon, or a lost memory, makes no second one.
+        number = int(deadline.day.strftime("%Y%m%d"))
+        yield WorkspaceEvent(
+            id=workspace_event_id(workspace, what, number),
+            type=EventType.DEADLINE_MET,
+            workspace=workspace,
+            what=what,
+            number=number,
+            before=None,
+            after=iso(deadline.at),
+            occurred_at=deadline.ended_at,
+            recorded_at=wall_now,
         )
 
 

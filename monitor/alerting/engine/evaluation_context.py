@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -18,7 +18,12 @@ from monitor.alerting.alerts.pending_step import FIRST, LEARNED, FirstEvaluated,
 from monitor.alerting.attribution.attribution import Lineage, is_of_a_plan
 from monitor.alerting.attribution.subjects import first_key, key_of, of_run, traits_of
 from monitor.alerting.engine.suppression import Suppression, changes_suppression, suppression_of
-from monitor.alerting.rules.baselines import Learned, age_seconds, limit_seconds
+from monitor.alerting.rules.baselines import (
+    Learned,
+    age_seconds,
+    limit_seconds,
+    usual_seconds,
+)
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import (
     DaemonFacts,
@@ -47,6 +52,13 @@ from monitor.model.live_state import (
 from monitor.model.runs import RUN_KINDS, Pipeline, PipelineKind, RunKey, RunKind
 from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
+
+
+class LearnedNumber(Protocol):
+    """Returns a number that was learned, None below so many runs."""
+
+    def __call__(self, learned: Learned | None, *, minimum_runs: int) -> float | None: ...
+
 
 Complete = Mapping[tuple[str, RunKind], datetime]
 PipelineId = tuple[PipelineKind, str]
@@ -289,6 +301,11 @@ class EvaluationContext:
                 chain.from_iterable(subject.own for subject in running if subject is not None)
             ),
             cadence=self._cadence(rule, name, pipeline),
+            usual_seconds=self._usual_seconds(rule, name, pipeline),
+            ends_known_until=min(
+                (self.complete[name, kind] for kind in kinds if (name, kind) in self.complete),
+                default=None,
+            ),
             is_deleted=identity in scheduled.deleted,
         )
 
@@ -296,13 +313,24 @@ class EvaluationContext:
         """Return the age at which the last success is too old; by the containing kind of run."""
         if rule.settings.rule is not RuleKind.NOT_FRESH:
             return None
-        least = rule.settings.minimum
-        for kind in RUN_KINDS[pipeline.kind]:
-            learned = self._learned_of(workspace, kind, pipeline)
-            age = age_seconds(learned, minimum_runs=least)
-            if age is not None:
-                return age
-        return None
+        return self._learned_by_kind(age_seconds, rule, workspace, pipeline)
+
+    def _usual_seconds(self, rule: Rule, workspace: str, pipeline: Pipeline) -> float | None:
+        """Return how long a run usually takes; by the containing kind of run."""
+        if rule.settings.rule is not RuleKind.DEADLINE_AT_RISK:
+            return None
+        return self._learned_by_kind(usual_seconds, rule, workspace, pipeline)
+
+    def _learned_by_kind(
+        self, learned_of: LearnedNumber, rule: Rule, workspace: str, pipeline: Pipeline
+    ) -> float | None:
+        numbers = (
+            learned_of(
+                self._learned_of(workspace, kind, pipeline), minimum_runs=rule.settings.minimum
+            )
+            for kind in RUN_KINDS[pipeline.kind]
+        )
+        return next((number for number in numbers if number is not None), None)
 
     def _learned_of(
         self, workspace: str, kind: RunKind | None, pipeline: Pipeline | None

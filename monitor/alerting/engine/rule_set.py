@@ -24,6 +24,7 @@ class RuleSet(Struct, frozen=True, kw_only=True):
     of_own_runs: Compiled  # about runs by themselves, also inside other runs
     of_pipelines: Compiled  # about flows and plans as such
     awaiting: frozenset[str]  # names of the rules that remember which starts they await
+    with_deadline: frozenset[str]  # names of the rules whose deadlines are shown and counted
     limits: LifecycleLimits
 
     @classmethod
@@ -38,9 +39,8 @@ class RuleSet(Struct, frozen=True, kw_only=True):
             of_root_runs=Compiled(rule for rule in of_runs if not rule.match.kind),
             of_own_runs=Compiled(rule for rule in of_runs if rule.match.kind),
             of_pipelines=Compiled(_about(SubjectKind.FLOW_OR_PLAN, rules)),
-            awaiting=frozenset(
-                rule.name for rule in rules if rule.settings.rule is RuleKind.SCHEDULE_MISSED
-            ),
+            awaiting=_names(RuleKind.SCHEDULE_MISSED, rules),
+            with_deadline=_names(RuleKind.DEADLINE_MISSED, rules),
             limits=LifecycleLimits(
                 flap_count=settings.flap_count,
                 flap_seconds=settings.flap_seconds,
@@ -51,3 +51,7 @@ class RuleSet(Struct, frozen=True, kw_only=True):
 
 def _about(subject_kind: SubjectKind, rules: Iterable[Rule]) -> list[RuleSettings]:
     return [rule.settings for rule in rules if rule.definition.subject_kind is subject_kind]
+
+
+def _names(kind: RuleKind, rules: Iterable[Rule]) -> frozenset[str]:
+    return frozenset(rule.name for rule in rules if rule.settings.rule is kind)

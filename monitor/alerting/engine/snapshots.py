@@ -20,6 +20,7 @@ from monitor.alerting.alerts.pending_step import (
 )
 from monitor.alerting.engine.evaluation import Evaluator
 from monitor.alerting.engine.rule_set import RuleSet
+from monitor.alerting.engine.shown_deadlines import ShownDeadlines
 from monitor.alerting.rules.awaited_starts import AwaitedStarts, upcoming
 from monitor.alerting.rules.baselines import (
     MINIMUM_RUNS,
@@ -28,6 +29,7 @@ from monitor.alerting.rules.baselines import (
     known_durations,
     limit_seconds,
 )
+from monitor.alerting.rules.deadlines import AwaitedDeadlines
 from monitor.alerting.rules.expected_starts import last_pass
 from monitor.model.alerts import (
     AlertingSnapshot,
@@ -66,6 +68,7 @@ class Snapshots:
         self._expected: dict[PipelineOfKind, datetime] = {}
         self._after_grace: dict[PipelineOfKind, StartAfterGrace] = {}
         self._missed: dict[PipelineOfKind, int] = {}  # starts that were missed, ever
+        self._deadlines = ShownDeadlines()
         self._newest: AlertingSnapshot | None = None
         self._made_of: tuple[RuleSet, int] | None = None
 
@@ -80,9 +83,12 @@ class Snapshots:
             of_pipelines.clear()
         async for key in in_slices(list(tables[LEARNED]), size=_AT_ONCE):
             self._learn(key, tables.decoded(LEARNED, key, Learned))
+        self._deadlines.clear()
         async for key in in_slices(list(tables[MEMORY]), size=_AT_ONCE):
-            if key.partition(":")[0] in rules.awaiting:
+            if (rule := key.partition(":")[0]) in rules.awaiting:
                 self._await(key, tables.decoded(MEMORY, key, AwaitedStarts), rules)
+            elif rule in rules.with_deadline:
+                self._put_deadlines(key, tables.decoded(MEMORY, key, AwaitedDeadlines), rules)
         # Not before: a snapshot that was made meanwhile contains only a part.
         self._newest = None
 
@@ -94,6 +100,10 @@ class Snapshots:
         awaited = [key for key in memories if key.startswith(prefixes) or key in self._awaited]
         async for key in in_slices(awaited, size=_AT_ONCE):
             self._await(key, memories[key], rules)
+        prefixes = tuple(f"{name}:" for name in rules.with_deadline)
+        due = [key for key in memories if key.startswith(prefixes) or key in self._deadlines]
+        async for key in in_slices(due, size=_AT_ONCE):
+            self._put_deadlines(key, memories[key], rules)
         self._newest = None
 
     def refresh(self, tables: Tables) -> None:
@@ -123,6 +133,7 @@ class Snapshots:
             expected=dict(self._expected),
             after_grace=dict(self._after_grace),
             missed=dict(self._missed),
+            deadlines=self._deadlines.all(),
             transitions={(name, to): row.count for (name, to), row in counts.items()},
             rules=tuple((rule.name, rule.settings.severity) for rule in rules.compiled.rules),
             failing_rules=evaluator.failing(),
@@ -148,6 +159,11 @@ class Snapshots:
             )
             self._rows_of[awaited.of][key] = awaited
             self._show(awaited.of)
+
+    def _put_deadlines(self, key: str, awaited: AwaitedDeadlines | None, rules: RuleSet) -> None:
+        rule, _, subject = key.partition(":")
+        is_shown = rule in rules.with_deadline
+        self._deadlines.put(key, _identity(subject), awaited if is_shown else None)
 
     def _show(self, of: PipelineOfKind) -> None:
         """Show what is awaited next of a pipeline; several rules may await the same."""

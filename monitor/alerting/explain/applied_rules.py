@@ -19,8 +19,10 @@ from monitor.alerting.rules.baselines import (
     age_seconds,
     known_durations,
     limit_seconds,
+    usual_seconds,
 )
 from monitor.alerting.rules.contract import Subject, SubjectKind
+from monitor.alerting.rules.deadline_settings import EVERY_DAY
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import AppliedRule
 from monitor.model.runs import RUN_KINDS, Pipeline, RunKey
@@ -124,6 +126,27 @@ def _count(baseline: Baseline | None) -> int:
     return 0 if baseline is None else baseline.count
 
 
+def _deadline(rule: RuleSettings, _: Learned | None) -> str:
+    return f"no success by {_deadline_words(rule)}"
+
+
+def _at_risk(rule: RuleSettings, learned: Learned | None) -> str:
+    usual = rule.threshold or usual_seconds(learned, minimum_runs=rule.minimum)
+    words = "usual" if usual is None else duration(usual)
+    if usual is None:
+        count = _count(known_durations(learned))
+        words += f"; not learned yet, from {count} of {rule.minimum} runs so far"
+    return f"less time left before {_deadline_words(rule)} than {words}"
+
+
+def _deadline_words(rule: RuleSettings) -> str:
+    if rule.deadline is None:
+        return "a time of day that is not set"
+    days = "" if rule.deadline_days == EVERY_DAY else f" on {rule.deadline_days}"
+    holidays = f", not on holidays of {rule.holidays}" if rule.holidays else ""
+    return f"{rule.deadline} {rule.deadline_timezone}{days}{holidays}"
+
+
 def _repeatedly(rule: RuleSettings, _: Learned | None) -> str:
     if rule.threshold >= 1:
         count = int(rule.threshold)
@@ -157,6 +180,8 @@ _WORDS: Mapping[RuleKind, Callable[[RuleSettings, Learned | None], str]] = Mappi
         RuleKind.SCHEDULE_MISSED: _with("no start {threshold} after the expected time"),
         RuleKind.SCHEDULE_DISABLED: _with("its schedule is disabled"),
         RuleKind.NOT_FRESH: _not_fresh,
+        RuleKind.DEADLINE_MISSED: _deadline,
+        RuleKind.DEADLINE_AT_RISK: _at_risk,
         RuleKind.FAILING_REPEATEDLY: _repeatedly,
         RuleKind.CANCELED: _with("each canceled run"),
         RuleKind.RUN_LOST: _with("each run that the workspace no longer knows"),

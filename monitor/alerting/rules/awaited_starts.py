@@ -28,6 +28,7 @@ from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.model.events import RunEvent
 from monitor.model.runs import RunState
 from monitor.model.triggers import CronTrigger
+from monitor.schedules.days_off import NO_DAYS_OFF, DaysOff
 
 _AT_ONCE = 500  # expected times in one evaluation; more of them wait for the next
 _KEPT_STARTS = 1_000
@@ -51,6 +52,7 @@ class AwaitedStarts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     missed: tuple[ExpectedStart, ...] = ()  # in a row, oldest first; the newest of very many
     count: int = 0  # all that were ever missed
     expect: str | None = None  # the rule's own expression and its zone, where it has one
+    days_off: DaysOff = NO_DAYS_OFF
 
     @property
     def is_over(self) -> bool:
@@ -86,7 +88,9 @@ def first_awaited(
     started = [health.last_started_at for health in facts.pipeline_health]
     started += [active.run.created_at for active in facts.active]
     begin = max(as_of, read_at, *(at + EARLY for at in started if at is not None))
-    memory = AwaitedStarts(judged_until=begin, read_at=read_at, expect=expectation(rule))
+    memory = AwaitedStarts(
+        judged_until=begin, read_at=read_at, expect=expectation(rule), days_off=rule.days_off
+    )
     if rule.expect is None:
         definitions = changed(
             (), facts.schedules, ScheduleReadings(known_at=read_at, read_at=read_at)
@@ -122,8 +126,9 @@ def with_schedules(
 def _with_definitions(
     memory: AwaitedStarts, definitions: tuple[ScheduleDefinition, ...], *, read_at: datetime
 ) -> AwaitedStarts:
-    earlier = times(definitions, memory.judged_until, read_at, limit=1)
-    later = next_time(definitions, max(memory.judged_until, read_at))
+    until, days_off = memory.judged_until, memory.days_off
+    earlier = times(definitions, until, read_at, limit=1, days_off=days_off)
+    later = next_time(definitions, max(until, read_at), days_off=days_off)
     return msgspec.structs.replace(
         memory,
         definitions=definitions,
@@ -162,7 +167,7 @@ def match_starts(memory: AwaitedStarts, *, as_of: datetime, due_at: datetime) ->
         return AwaitedOutcome(memory=left, ok=Ok(at=ended_at), has_more=True)
     starts = _matching(memory)
     until = max([as_of, *(start.at for start in starts)]) + EARLY
-    ahead = times(memory.definitions, memory.judged_until, until, limit=_AT_ONCE)
+    ahead = _ahead(memory, until)
     if len(ahead) == _AT_ONCE:
         until = ahead.pop().at
         starts = [start for start in starts if start.at < until]
@@ -185,12 +190,22 @@ def upcoming(memory: AwaitedStarts) -> tuple[datetime, ...]:
         return ()
     starts = _matching(memory)
     until = max([memory.next_at, *(start.at for start in starts)]) + EARLY
-    ahead = times(memory.definitions, memory.judged_until, until, limit=_AT_ONCE)
+    ahead = _ahead(memory, until)
     got = assigned(ahead, starts)
     open_times = [expected.at for expected in ahead if expected.at not in got]
-    later = next_time(memory.definitions, max(until, memory.judged_until))
+    later = _next_time(memory, max(until, memory.judged_until))
     open_times += [later] if later is not None else []
     return tuple(open_times[:2]) or (() if ahead else (memory.next_at,))
+
+
+def _ahead(memory: AwaitedStarts, until: datetime) -> list[ExpectedStart]:
+    """Return the first times that are not judged yet."""
+    begin, days_off = memory.judged_until, memory.days_off
+    return times(memory.definitions, begin, until, limit=_AT_ONCE, days_off=days_off)
+
+
+def _next_time(memory: AwaitedStarts, after: datetime) -> datetime | None:
+    return next_time(memory.definitions, after, days_off=memory.days_off)
 
 
 def _matching(memory: AwaitedStarts) -> list[ObservedStart]:
@@ -204,7 +219,7 @@ def _expectation_ended_at(memory: AwaitedStarts) -> datetime | None:
     That is when all was switched off or deleted; or when nothing is to come and anybody has
     started the pipeline since.
     """
-    if not memory.missed or next_time(memory.definitions, memory.judged_until) is not None:
+    if not memory.missed or _next_time(memory, memory.judged_until) is not None:
         return None
     current = newest(memory.definitions).values()
     if not any(definition.triggers or definition.is_over for definition in current):
@@ -246,7 +261,7 @@ def _with_due(
         memory,
         judged_until=judged_until,
         definitions=without_history(memory.definitions, judged_until),
-        next_at=rest[0] if rest else next_time(memory.definitions, max(judged_until, until)),
+        next_at=rest[0] if rest else _next_time(memory, max(judged_until, until)),
         missed=tuple(missed[-_KEPT_MISSED:]),
         count=memory.count + len(missed) - len(memory.missed),
     )

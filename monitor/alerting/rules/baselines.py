@@ -203,6 +203,14 @@ def limit_seconds(learned: Learned | None, *, minimum_runs: int = MINIMUM_RUNS) 
     return max(_LEAST_LIMIT_SECONDS, _LIMIT_FACTOR * quantile(baseline, 0.95))
 
 
+def usual_seconds(learned: Learned | None, *, minimum_runs: int = MINIMUM_RUNS) -> float | None:
+    """Return how long a run usually takes, the median; None below ``minimum_runs``."""
+    baseline = known_durations(learned)
+    if baseline is None or baseline.count < minimum_runs:
+        return None
+    return quantile(baseline, 0.5)
+
+
 def age_seconds(learned: Learned | None, *, minimum_runs: int = MINIMUM_RUNS) -> float | None:
     """Return how old the last success may be; None below ``minimum_runs`` successes.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
@@ -102,6 +102,8 @@ class FlowOrPlanFacts(Struct, frozen=True, kw_only=True):
     pipeline_health: tuple[PipelineHealth, ...] = ()  # by kind of run, of job groups by recipe
     active: tuple[ActiveRun, ...] = ()
     cadence: float | None = None  # seconds between two successes, learned
+    usual_seconds: float | None = None  # that a run takes, learned
+    ends_known_until: datetime | None = None  # of all its kinds of runs; None: as of the evaluation
     is_deleted: bool = False  # by what a schedule that names it shows
 
 
@@ -233,12 +235,24 @@ class Unknown(Struct, frozen=True, gc=False):
 EvaluationResult = Firing | OverWhenSeen | Ok | Unknown
 
 
+class DeadlineMet(Struct, frozen=True, kw_only=True):
+    """A deadline that a success has met, to be published. ``day`` is by the deadline's zone."""
+
+    day: date
+    at: datetime
+    ended_at: datetime
+
+
 class RuleAnswer(Struct, Generic[M], frozen=True):
-    """``memory`` None keeps nothing. ``again_at``: evaluate again when the clock has reached it."""
+    """``memory`` None keeps nothing. ``again_at``: evaluate again when the clock has reached it.
+
+    ``met`` are deadlines whose events are stored in the same step as the memory.
+    """
 
     result: EvaluationResult | None
     memory: M | None = None
     again_at: datetime | None = None
+    met: tuple[DeadlineMet, ...] = ()
 
 
 # The fields of ``match`` that apply.
@@ -314,6 +328,7 @@ class RuleDefinition(Generic[M, F]):
     minimum: Quantity | None = None
     requires: Requirement | None = None
     may_expect: bool = False  # ``expect`` and its time zone apply
+    has_deadline: bool = False  # it needs ``deadline``, and all that belongs to it applies
 
     inhibited_by: tuple[RuleKind, ...] = ()
     # It reports an observed fact: these hold back its reminders and nothing else.

@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import pairwise
 
 import msgspec
@@ -25,6 +26,7 @@ from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import RunKind, RunState, Trigger
 from monitor.model.triggers import ScheduleTrigger, UnsupportedTrigger
 from monitor.schedules import BadTriggerError, check, next_after, second_pass, times_between
+from monitor.schedules.days_off import NO_DAYS_OFF, DaysOff
 
 _KEPT = 20  # definitions of one pipeline; the oldest go first
 # One clock of the workspace may be a little behind another one of it. Of times that lie close to
@@ -136,7 +138,12 @@ def without_history(
 
 
 def times(
-    definitions: Sequence[ScheduleDefinition], begin: datetime, end: datetime, *, limit: int
+    definitions: Sequence[ScheduleDefinition],
+    begin: datetime,
+    end: datetime,
+    *,
+    limit: int,
+    days_off: DaysOff = NO_DAYS_OFF,
 ) -> list[ExpectedStart]:
     """Return what was expected after ``begin`` and not after ``end``, ascending, the first ones.
 
@@ -145,7 +152,7 @@ def times(
     names: dict[datetime, list[str]] = {}
     for schedule in newest(definitions):
         history = [definition for definition in definitions if definition.schedule == schedule]
-        for at in _times_of(history, begin, end, limit=limit):
+        for at in _times_of(history, begin, end, limit=limit, days_off=days_off):
             names.setdefault(at, []).append(history[-1].name)
     return [
         ExpectedStart(
@@ -164,10 +171,12 @@ def _triggers(definitions: Iterable[ScheduleDefinition]) -> list[ScheduleTrigger
     return [trigger for definition in definitions for trigger in definition.triggers]
 
 
-def next_time(definitions: Iterable[ScheduleDefinition], after: datetime) -> datetime | None:
+def next_time(
+    definitions: Iterable[ScheduleDefinition], after: datetime, *, days_off: DaysOff = NO_DAYS_OFF
+) -> datetime | None:
     """Return the first time that the definitions in force name after that instant."""
     coming = (
-        next_after(trigger, max(after, definition.since))
+        next_after(trigger, max(after, definition.since), days_off=days_off)
         for definition in newest(definitions).values()
         for trigger in definition.triggers
     )
@@ -175,29 +184,40 @@ def next_time(definitions: Iterable[ScheduleDefinition], after: datetime) -> dat
 
 
 def _times_of(
-    history: Sequence[ScheduleDefinition], begin: datetime, end: datetime, *, limit: int
+    history: Sequence[ScheduleDefinition],
+    begin: datetime,
+    end: datetime,
+    *,
+    limit: int,
+    days_off: DaysOff,
 ) -> list[datetime]:
+    between = partial(_between, limit=limit, days_off=days_off)
     found: list[datetime] = []
     for definition, successor in zip(history, (*history[1:], None), strict=True):
         start = max(begin, definition.since)
         if successor is None:
-            found += _between(definition, start, end, limit=limit)
+            found += between(definition, start, end)
             continue
         until = min(end, max(definition.since, successor.since))
         sure_until = min(until, max(definition.since, successor.unsure_from or successor.since))
         unsure = max(start, sure_until)
-        both = set(_between(successor, unsure, until, limit=limit))
-        found += _between(definition, start, sure_until, limit=limit)
-        found += [at for at in _between(definition, unsure, until, limit=limit) if at in both]
+        both = set(between(successor, unsure, until))
+        found += between(definition, start, sure_until)
+        found += [at for at in between(definition, unsure, until) if at in both]
     return found[:limit]
 
 
 def _between(
-    definition: ScheduleDefinition, begin: datetime, end: datetime, *, limit: int
+    definition: ScheduleDefinition,
+    begin: datetime,
+    end: datetime,
+    *,
+    limit: int,
+    days_off: DaysOff,
 ) -> list[datetime]:
     if not definition.triggers or begin >= end:
         return []
-    return times_between(definition.triggers, begin, end, limit=limit)
+    return times_between(definition.triggers, begin, end, limit=limit, days_off=days_off)
 
 
 def _content(definition: ScheduleDefinition) -> tuple[object, ...]:

@@ -8,11 +8,19 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
+from monitor.alerting.rules.deadline_settings import (
+    EVERY_DAY,
+    MIDNIGHT,
+    Counts,
+    parse_days,
+    parse_time,
+)
 from monitor.model.alerts import Severity
 from monitor.model.globs import fits_some, parse_globs
 from monitor.model.mute_windows import parse_mute_window, time_zone_problem
 from monitor.model.runs import RunKind, Trigger
 from monitor.model.settings import Setting, each_readable, problems_of, readable
+from monitor.schedules.days_off import DaysOff, parse_date, parse_region
 from monitor.schedules.written_cron import quartz_expression
 
 _NAME = "^[a-z0-9][a-z0-9_-]{0,62}$"
@@ -31,6 +39,8 @@ class RuleKind(StrEnum):
     SCHEDULE_MISSED = "schedule_missed"
     SCHEDULE_DISABLED = "schedule_disabled"
     NOT_FRESH = "not_fresh"
+    DEADLINE_MISSED = "deadline_missed"
+    DEADLINE_AT_RISK = "deadline_at_risk"
     FAILING_REPEATEDLY = "failing_repeatedly"
     CANCELED = "canceled"
     RUN_LOST = "run_lost"
@@ -196,6 +206,71 @@ class RuleSettings(Struct, frozen=True, kw_only=True):
             "The time zone of expect; UTC without it.", "Europe/Berlin", check=time_zone_problem
         ),
     ] = "UTC"
+    # By when a pipeline must have succeeded, by the wall clock of its zone.
+    deadline: Annotated[
+        str | None,
+        Setting(
+            "For deadline_missed and deadline_at_risk: the time of day by which the pipeline must "
+            "have succeeded. Needs [alerts.match] pipeline.",
+            "07:00",
+            check=readable(parse_time),
+        ),
+    ] = None
+    deadline_timezone: Annotated[
+        str,
+        Setting(
+            "The time zone of deadline and counts_from; UTC without it.",
+            "Europe/Berlin",
+            check=time_zone_problem,
+        ),
+    ] = "UTC"
+    deadline_days: Annotated[
+        str,
+        Setting(
+            'The days that have the deadline, such as "Mon-Fri" or "Mon,Thu"; every day without '
+            "it.",
+            "Mon-Fri",
+            check=readable(parse_days),
+        ),
+    ] = EVERY_DAY
+    counts: Annotated[
+        Counts,
+        Setting(
+            "A success counts that began after counts_from (started), or that ended after it.",
+            "ended",
+        ),
+    ] = Counts.STARTED
+    counts_from: Annotated[
+        str,
+        Setting(
+            "The time of day from which on a success counts for the deadline. One that is not "
+            "before the deadline is of the day before; midnight without it.",
+            "18:00",
+            check=readable(parse_time),
+        ),
+    ] = MIDNIGHT
+    holidays: Annotated[
+        str | None,
+        Setting(
+            "For rules with a deadline and schedule_missed: nothing is expected on the public "
+            "holidays of this country, or of its subdivision. Needs the extra calendars.",
+            "DE-BE",
+            check=readable(parse_region),
+        ),
+    ] = None
+    holiday_dates: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Further days on which nothing is expected, by the same rules.",
+            ["2026-12-24", "2026-12-31"],
+            check=each_readable(parse_date),
+        ),
+    ] = ()
     is_enabled: Annotated[bool, Setting("false removes the rule, and the default of its name.")] = (
         field(default=True, name="enabled")
     )
+
+    @property
+    def days_off(self) -> DaysOff:
+        """Return the days on which the rule expects nothing."""
+        return DaysOff(region=self.holidays, dates=self.holiday_dates)

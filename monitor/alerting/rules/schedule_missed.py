@@ -2,7 +2,8 @@
 
 A missed start is evaluated when its grace is over as of the last complete poll, and the schedules
 were read after it: an outage, or a schedule that was just switched off, is no missed start.
-Of what was deleted nothing is expected, though its schedules may stay.
+Of what was deleted nothing is expected, though its schedules may stay. Nor is anything on days off
+by the rule, though a workspace knows no holidays and starts what its schedules name.
 File and table watchers name no time, so nothing is missed of them; but what they start cannot be
 distinguished from what the other triggers of the same schedule start.
 """
@@ -75,7 +76,7 @@ def _evaluate(
 ) -> RuleAnswer[AwaitedStarts]:
     """Evaluate expected times whose grace is over, up to the first that changes the result."""
     grace = timedelta(seconds=rule.threshold)
-    if memory is None or memory.expect != expectation(rule):
+    if memory is None or (memory.expect, memory.days_off) != (expectation(rule), rule.days_off):
         memory = first_awaited(facts, rule, as_of=as_of, read_at=read_at)
         again_at = None if memory is None else next_evaluation(memory, grace, as_of=as_of)
         # An alert of a memory that is gone, or of another expression, is over.

@@ -1,4 +1,4 @@
-"""Alerting as families: alerts and silences, learned limits, expected starts."""
+"""Alerting as families: alerts and silences, learned limits, expected starts, deadlines."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def alert_families(
 def learned_families(
     snapshot: MetricsSnapshot, own: Mapping[Identity, str], page: ExpositionPage
 ) -> Iterator[FamilyText]:
-    """Yield learned limits and expected starts; ``own`` are those with series of their own.
+    """Yield learned limits, starts and deadlines; ``own`` are those with series of their own.
 
     A limit of several pipelines together says nothing, so those without series have none. Their
     starts are shown as one.
@@ -71,7 +71,9 @@ def learned_families(
                 labels = (identity.workspace, identity.kind.value, own[identity])
                 family_text.add(labels, seconds)
         yield family_text
-    yield from _starts(alerting, _Labels(snapshot, own), page)
+    series_of = _Labels(snapshot, own)
+    yield from _starts(alerting, series_of, page)
+    yield from _deadlines(alerting, series_of, page)
 
 
 def _add_alerts(alerting: AlertingSnapshot, family_text: FamilyText) -> None:
@@ -156,3 +158,25 @@ def _starts(
         for series, value in sorted(values.items()):
             family_text.add(series, value)
         yield family_text
+
+
+def _deadlines(
+    alerting: AlertingSnapshot, labels: _Labels, page: ExpositionPage
+) -> Iterator[FamilyText]:
+    coming: dict[Series, float] = {}
+    decided: Counter[tuple[str, str, str]] = Counter()
+    for key, deadlines in alerting.deadlines.items():
+        if (series := labels.of(key)) is None:
+            continue
+        decided[*series, "met"] += deadlines.met
+        decided[*series, "missed"] += deadlines.missed
+        if deadlines.next_at is not None:
+            at = deadlines.next_at.timestamp()
+            coming[series] = min(at, coming.get(series, at))
+    next_deadline = page.family_text(families.DEADLINE)
+    for series, value in sorted(coming.items()):
+        next_deadline.add(series, value)
+    counts = page.family_text(families.DEADLINES)
+    for of, count in sorted(decided.items()):
+        counts.add(of, count)
+    yield from (next_deadline, counts)

@@ -126,6 +126,12 @@ MISSED_RUNS = _watched(
     "Starts that a schedule should have made and for which no run came.",
     *PIPELINE,
 )
+DEADLINE = _watched(
+    "deadline_timestamp_seconds", FamilyType.GAUGE, "The next deadline not yet decided.", *PIPELINE
+)
+DEADLINES = _watched(
+    "deadlines_total", FamilyType.COUNTER, "Deadlines met, and missed.", *PIPELINE, "result"
+)
 JOBS = _watched(
     "jobs_total",
     FamilyType.COUNTER,
@@ -236,6 +242,8 @@ SERIES_OF_PIPELINE: dict[FamilyShape, int] = {
     EXPECTED_START: 1,
     MISSED_RUNS: 1,
     PIPELINE_INFO: 1,
+    DEADLINE: 1,  # only of pipelines that a rule names, so not part of the idle ones
+    DEADLINES: 2,
 }
 # Those that a pipeline has before it ever ran.
 SERIES_OF_IDLE_PIPELINE: dict[FamilyShape, int] = {

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from monitor.model.alerts import AlertingSnapshot, LearnedLimit
+from monitor.model.alerts import AlertingSnapshot, LearnedLimit, PipelineDeadlines
 from monitor.model.runs import RUN_KINDS, Pipeline, PipelineKind, RunKind, RunState, Status
 from monitor.model.slices import in_slices
 from monitor.web.http.problem_details import ProblemDetails
@@ -76,6 +76,7 @@ class PipelineDetails(PipelineShape, frozen=True, kw_only=True):
     figures: HistoryFigures
     limit_seconds: float | None  # learned: a run that takes longer is overdue
     limit_runs: int
+    deadlines: PipelineDeadlines | None  # of rules of the configuration
     last_success_at: datetime | None
     last_success: RunView | None
     last_failure: RunView | None
@@ -121,6 +122,9 @@ async def pipeline_view(sources: ViewSources, query: PipelineQuery) -> PipelineD
         figures=figures_of(shown),
         limit_seconds=None if limit is None else limit.seconds,
         limit_runs=0 if limit is None else limit.runs,
+        deadlines=next(
+            (alerting.deadlines[key] for key in identities if key in alerting.deadlines), None
+        ),
         last_success_at=await _last_success_at(sources, query, success),
         last_success=None if success is None else run_view(sources, success),
         last_failure=None if failure is None else run_view(sources, failure),

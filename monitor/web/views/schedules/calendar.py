@@ -27,6 +27,7 @@ from monitor.web.views.schedules.comparison import (
     compared,
     expected_times,
 )
+from monitor.web.views.schedules.deadline_list import DeadlineOfPipeline, deadline_list
 from monitor.web.views.schedules.schedule_list import (
     ScheduleView,
     is_meant,
@@ -109,6 +110,7 @@ class Calendar(Struct, frozen=True, kw_only=True):
     visible: tuple[VisibleSchedules, ...]
     counts: dict[StartState, int]  # of these rows
     data: tuple[CalendarRow, ...]
+    deadlines: tuple[DeadlineOfPipeline, ...]  # of a hundred pipelines, missed ones first
     next: str | None
 
 
@@ -177,6 +179,7 @@ async def calendar_view(sources: ViewSources, query: CalendarQuery) -> Calendar:
         ),
         counts=dict(sum((Counter(day.counts) for row in data for day in row.days), Counter())),
         data=tuple(data),
+        deadlines=await deadline_list(sources, workspace=query.workspace, text=query.pipeline),
         next=cursor_after(_LIST, shown[-1].key) if len(rows) > len(shown) else None,
     )
 

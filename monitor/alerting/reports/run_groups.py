@@ -1,0 +1,219 @@
+"""Sorts the ended runs of a workspace into the groups of a report. Pure: no I/O, no clock.
+
+Runs come newest creation first, so the first success after a failure was mostly added just before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from enum import Enum, auto
+
+from msgspec import Struct
+
+from monitor.model.ends import RunEnd, run_end
+from monitor.model.runs import Parents, PipelineKind, RunKey, RunKind, RunState, Status
+
+MOST_FAILURES = 10_000  # of a workspace that are kept one by one
+
+BAD = (Status.FAILED, Status.LOST)
+PartKey = tuple[RunKind, str, str]  # pipeline, recipe
+
+
+class FailureGroup(Enum):
+    """What a report says of a failure; each is in exactly one group."""
+
+    STILL_FAILING = auto()  # no later run of its part has succeeded
+    RECOVERED = auto()
+    OVER_WHEN_SEEN = auto()  # a success had followed it before it was observed
+    PART = auto()  # of a run that failed too, which stands for it
+
+
+class Stretch(Struct, frozen=True):
+    """A stretch of workspace time, its end not included."""
+
+    since: datetime
+    until: datetime
+
+    @property
+    def before(self) -> Stretch:
+        """The stretch before it, which is as long."""
+        return Stretch(self.since - (self.until - self.since), self.since)
+
+    def holds(self, at: datetime) -> bool:
+        return self.since <= at < self.until
+
+
+class Usual(Struct, frozen=True, kw_only=True):
+    """What runs of a pipeline take: half of them at most ``seconds``."""
+
+    seconds: float
+    slow_from: float
+
+
+class FailedRun(Struct, frozen=True, kw_only=True):
+    """A failure of the stretch. ``recovered_at``: the first success of its part after it."""
+
+    run: RunState
+    end: RunEnd
+    recovered_at: datetime | None
+    is_seen_late: bool
+
+
+class SlowSuccess(Struct, frozen=True, kw_only=True):
+    """A success that took longer than usual."""
+
+    run: RunState
+    end: RunEnd
+    seconds: float
+    usual_seconds: float
+
+
+class Tally(Struct, kw_only=True):
+    """What is added up of one stretch; the lists only where trends are wanted."""
+
+    counts: Counter[tuple[RunKind, Status]]
+    success_seconds: list[float]
+    queue_seconds: list[float]
+    has_trends: bool
+
+    @classmethod
+    def empty(cls, *, has_trends: bool) -> Tally:
+        return cls(counts=Counter(), success_seconds=[], queue_seconds=[], has_trends=has_trends)
+
+
+def part_of(run: RunState) -> PartKey:
+    """Return what fails and recovers by itself: the run's recipe, else its pipeline."""
+    if run.pipeline is None:
+        return run.key.kind, "", run.key.id  # nothing is known to be its next run
+    return run.key.kind, run.pipeline.id, run.recipe.id if run.recipe is not None else ""
+
+
+class RunGroups:
+    """Takes runs one by one; what follows from all of them is asked for at the end."""
+
+    def __init__(
+        self,
+        stretch: Stretch,
+        *,
+        usual: Callable[[RunState], Usual | None],
+        has_trends: bool = False,
+    ) -> None:
+        self._stretch = stretch
+        self._before = stretch.before if has_trends else None
+        self._usual = usual
+        self._newest: dict[PartKey, RunEnd] = {}  # successes
+        self._last_added: dict[PartKey, RunEnd] = {}  # likewise
+        self._failures: dict[RunKey, tuple[FailedRun, PartKey]] = {}
+        self.slow: list[SlowSuccess] = []
+        self.now = Tally.empty(has_trends=has_trends)
+        self.before = Tally.empty(has_trends=has_trends)
+        self.runs: Counter[tuple[PipelineKind, str]] = Counter()  # without parts of flow runs
+        self.lost_failures = 0  # past the bound
+
+    def add(self, run: RunState) -> None:
+        """Take an ended run; each once."""
+        end = run_end(run)
+        if end is None:
+            return
+        part = part_of(run)
+        if run.status is Status.SUCCEEDED:
+            newest = self._newest.get(part)
+            if newest is None or end.order > newest.order:
+                self._newest[part] = end
+        if self._before is not None and self._before.holds(end.at):
+            _count(self.before, run, end)
+        elif self._is_of_stretch(run, end):
+            self._add(run, end, part)
+        if run.status is Status.SUCCEEDED:
+            self._last_added[part] = end
+
+    def _is_of_stretch(self, run: RunState, end: RunEnd) -> bool:
+        return self._stretch.holds(end.at) or self._is_seen_late(run, end)
+
+    def _is_seen_late(self, run: RunState, end: RunEnd) -> bool:
+        """True of what a report of the time before could not know. Historical runs are no news."""
+        seen_at = run.end_seen_at
+        is_earlier = end.at < self._stretch.since
+        return (
+            is_earlier
+            and seen_at is not None
+            and not run.historical
+            and self._stretch.holds(seen_at)
+        )
+
+    def _add(self, run: RunState, end: RunEnd, part: PartKey) -> None:
+        _count(self.now, run, end)
+        if run.parents.flow_run is None and run.pipeline is not None:
+            self.runs[run.pipeline.kind, run.pipeline.id] += 1
+        if run.status in BAD:
+            self._add_failure(run, end, part)
+        elif run.status is Status.SUCCEEDED and run.parents == Parents():
+            self._add_success(run, end)
+
+    def _add_failure(self, run: RunState, end: RunEnd, part: PartKey) -> None:
+        if len(self._failures) >= MOST_FAILURES:
+            self.lost_failures += 1
+            return
+        after = self._last_added.get(part)
+        failed = FailedRun(
+            run=run,
+            end=end,
+            recovered_at=after.at if after is not None and after.order > end.order else None,
+            is_seen_late=not self._stretch.holds(end.at),
+        )
+        self._failures[run.key] = failed, part
+
+    def _add_success(self, run: RunState, end: RunEnd) -> None:
+        seconds = end.duration_seconds
+        usual = None if seconds is None else self._usual(run)
+        if seconds is None or usual is None or seconds < usual.slow_from:
+            return
+        slow = SlowSuccess(run=run, end=end, seconds=seconds, usual_seconds=usual.seconds)
+        self.slow.append(slow)
+
+    # --- what follows ---
+
+    def failures(self) -> Iterator[tuple[FailureGroup, FailedRun]]:
+        """Yield each failure with its group, in no order: there may be thousands."""
+        for known in self._failures.values():
+            yield self._grouped(*known)
+
+    def _grouped(self, failed: FailedRun, part: PartKey) -> tuple[FailureGroup, FailedRun]:
+        if any(key in self._failures for key in parents_of(failed.run)):
+            return FailureGroup.PART, failed
+        newest = self._newest.get(part)
+        if newest is None or newest.order < failed.end.order:
+            return FailureGroup.STILL_FAILING, failed
+        recovered_at = failed.recovered_at or newest.at
+        failed = FailedRun(
+            run=failed.run,
+            end=failed.end,
+            recovered_at=recovered_at,
+            is_seen_late=failed.is_seen_late,
+        )
+        seen_at = failed.run.end_seen_at
+        is_over = seen_at is not None and recovered_at <= seen_at
+        return FailureGroup.OVER_WHEN_SEEN if is_over else FailureGroup.RECOVERED, failed
+
+
+def parents_of(run: RunState) -> Iterable[RunKey]:
+    """Return the runs that a run is a part of."""
+    workspace, parents = run.key.workspace, run.parents
+    if parents.flow_run is not None:
+        yield RunKey(workspace, RunKind.FLOW_RUN, parents.flow_run)
+    if parents.plan_run is not None:
+        yield RunKey(workspace, RunKind.PLAN_RUN, parents.plan_run)
+
+
+def _count(tally: Tally, run: RunState, end: RunEnd) -> None:
+    tally.counts[run.key.kind, run.status] += 1
+    if not tally.has_trends:
+        return
+    if run.status is Status.SUCCEEDED and end.duration_seconds is not None:
+        tally.success_seconds.append(end.duration_seconds)
+    is_known = not {"created_at", "started_at"} & set(run.approximate)
+    if run.created_at is not None and run.started_at is not None and is_known:
+        queued = (run.started_at - run.created_at).total_seconds()
+        tally.queue_seconds.append(max(0.0, queued))

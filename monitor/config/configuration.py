@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import FieldInfo
 
+from monitor.alerting.reports.settings import ReportSettings
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
@@ -45,6 +46,7 @@ class Configuration(Struct, frozen=True, kw_only=True):
 
     workspaces: tuple[WorkspaceConfiguration, ...]
     alerting: AlertingSettings = AlertingSettings()
+    reports: tuple[ReportSettings, ...] = ()
     outputs: dict[str, Struct] = {}  # by section: those that are switched on
     server: ServerSettings = ServerSettings()
     callbacks: ListenerSettings | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.alerting.reports.settings import ReportMatch, ReportSettings
 from monitor.alerting.settings import AlertingSettings, Match, RuleSettings, SilenceSettings
 from monitor.bus.settings import Retention, StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
@@ -46,6 +47,8 @@ SECTIONS = Sections(
         section_of(
             "silences", SilenceSettings, is_optional=True, is_repeated=True, is_example=True
         ),
+        section_of("reports", ReportSettings, is_optional=True, is_repeated=True, is_example=True),
+        section_of("reports.match", ReportMatch, is_optional=True, is_example=True),
         section_of("process", ProcessSettings),
         section_of("log", LogSettings),
     )

@@ -15,6 +15,7 @@ from monitor.config.environment import default_store_url, overlaid
 from monitor.config.locations import Locations, NoLocations
 from monitor.config.problems import Problem, Problems
 from monitor.config.reading import ConfigurationReader, ReadTable
+from monitor.config.report_consistency import find_report_contradictions
 from monitor.config.sections import SECTIONS
 from monitor.listening.settings import split_address
 from monitor.model.errors import ConfigurationError
@@ -126,6 +127,7 @@ def validate(
     repeated, parts = reader.root(overlaid(mapping, environment, problems, sections=SECTIONS))
     find_contradictions(repeated, parts, problems)
     find_alerting_contradictions(repeated, parts.get("alerting"), problems)
+    find_report_contradictions(repeated, problems)
     warnings = tuple(problems.warnings)
     if problems.found:
         found = tuple(problems.found)
@@ -171,6 +173,7 @@ def _built(
         workspaces=workspaces,
         alerting=alerting_settings(parts["alerting"], repeated["alerts"], repeated["silences"]),
         outputs=_outputs(repeated, parts),
+        reports=tuple(part.build() for part in repeated["reports"]),
         server=parts["server"].build(),
         callbacks=parts["callbacks"].build() if "callbacks" in parts else None,
         # The store must not drop a callback that its workspace still waits to confirm.

@@ -308,6 +308,38 @@ BROKEN_RULES: tuple[Row, ...] = (
     ("silences[0].comment", " ", '" ": is needed: who reads it later wants to know'),
     ("silences[0].author", "", '"": is needed: who reads it later wants to know'),
     (
+        "reports[0].name",
+        "Last night",
+        (
+            '"Last night": use 1 to 63 of a-z, 0-9, _ and -, not _ or - first; it is a part of an '
+            "event's id"
+        ),
+    ),
+    (
+        "reports[0].at",
+        "0 7 * *",
+        (
+            '"0 7 * *": is no cron expression; write it as "0 30 6 ? * MON-FRI" in Quartz or '
+            '"30 6 * * 1-5" in plain cron'
+        ),
+    ),
+    ("reports[0].at", "0 7 30 2 *", '"0 7 30 2 *": never comes true; write a day that there is'),
+    (
+        "reports[0].time_zone",
+        "Europe/Belin",
+        '"Europe/Belin": is no time zone; did you mean Europe/Berlin?',
+    ),
+    (
+        "reports[0].period",
+        "month",
+        '"month": must be one of night, day, week',
+    ),
+    ("reports[0].since", "6pm", '"6pm": is no time of day; write it as 18:00'),
+    ("reports[0].match.workspace", "", '"": ' + NO_GLOB),
+    ("reports[0].match.pipeline", "", '"": ' + NO_GLOB),
+    ("reports[0].match.folder", "", '"": ' + NO_GLOB),
+    ("reports[0].match.owner", "", '"": ' + NO_GLOB),
+    (
         "alerting.runbooks",
         "two words",
         '"two words": must be a URL or path without spaces, "#" and braces',

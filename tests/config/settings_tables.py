@@ -116,6 +116,11 @@ def channel(name: str = "team", **changes: Any) -> dict[str, Any]:
     return {"name": name, "url_file": "/run/secrets/channel", **changes}
 
 
+def report(**changes: Any) -> dict[str, Any]:
+    """Return the least that describes a report, with changes."""
+    return {"name": "last-night", "at": "0 7 * * *", **changes}
+
+
 def everything() -> dict[str, Any]:
     """Return a configuration with every section that may be absent."""
     return {
@@ -127,6 +132,7 @@ def everything() -> dict[str, Any]:
         "notify": [channel()],
         "alerts": [{"rule": "failing_repeatedly"}],
         "silences": [silence()],
+        "reports": [report()],
     }
 
 

@@ -83,13 +83,15 @@ def keys_of(path: str) -> st.SearchStrategy[dict[str, Any]]:
     match=keys_of("alerts.match"),
     silence=keys_of("silences"),
     webhook=keys_of("webhook"),
+    report=keys_of("reports"),
     kind=st.sampled_from(sorted(RuleKind)),
 )
-def test_every_rule_silence_and_webhook_is_validated(
+def test_every_rule_silence_webhook_and_report_is_validated(
     rule: dict[str, Any],
     match: dict[str, Any],
     silence: dict[str, Any],
     webhook: dict[str, Any],
+    report: dict[str, Any],
     kind: str,
 ) -> None:
     """Any values of their keys: problems or a configuration."""
@@ -97,6 +99,7 @@ def test_every_rule_silence_and_webhook_is_validated(
     mapping["alerts"] = [{"rule": kind, **rule, "match": match}]
     mapping["silences"][0].update(silence)
     mapping["webhook"].update(webhook)
+    mapping["reports"][0].update(report)
     assert_complete(validated(mapping))
 
 

@@ -135,9 +135,10 @@ def put_in_force(at: int) -> list[str]:
     name = lines[at][1:].split(" = ", maxsplit=1)[0]
     if section.is_example:
         lines[head : at + 100] = in_force(section, lines[head : at + 100])
-    if section.path == "notify.match":  # a part of the table above it
-        above = LINES.index("#[[notify]]")
-        lines[above:head] = in_force(SECTIONS.find("notify") or section, lines[above:head])
+    outer, dot, _ = section.path.partition(".")
+    if dot and f"#[[{outer}]]" in LINES:  # a part of the table above it
+        above = LINES.index(f"#[[{outer}]]")
+        lines[above:head] = in_force(SECTIONS.find(outer) or section, lines[above:head])
     lines[at] = LINES[at].removeprefix("#")
     # Another form of the same secret makes way.
     base = re.sub(r"_(file|env|credential|command)$", "", name)
@@ -259,7 +260,7 @@ def examples() -> list[str]:
 
 def test_the_examples_of_the_readme_can_be_used() -> None:
     """Each block of settings is valid."""
-    assert len(examples()) == 8
+    assert len(examples()) == 9
     assert all(parsed(text) for text in examples())
 
 

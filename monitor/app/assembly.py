@@ -102,6 +102,7 @@ def _daemon_status(
             config_hash=config_hash(hosting.configuration),
             store_schema=store.schema,
             retention=configuration.storage.retention,
+            reports=hosting.configuration.reports,
         )
 
     return status

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from monitor.alerting.reports.settings import ReportSettings
 from monitor.bus.contract import Retention
 from monitor.model.checks import Check, ask_all
 from monitor.model.clock import Clock
@@ -30,6 +31,7 @@ class DaemonStatus(Struct, frozen=True, kw_only=True):
     config_hash: str
     store_schema: int
     retention: Retention
+    reports: tuple[ReportSettings, ...] = ()
 
 
 class HealthFinding(Struct, frozen=True, kw_only=True):

@@ -9,9 +9,13 @@ from datetime import datetime
 from itertools import chain
 from typing import Any, TypeVar
 
+import msgspec
+
 from monitor.alerting.alerts.silences import Labels
 from monitor.alerting.engine.committed_state import place_of
 from monitor.alerting.explain.explanation import Explanation
+from monitor.alerting.reports.merging import merged_report
+from monitor.alerting.reports.report_query import ReportQuery
 from monitor.model.alerts import (
     Alert,
     AlertingSnapshot,
@@ -23,6 +27,7 @@ from monitor.model.alerts import (
 from monitor.model.errors import ConfigurationError
 from monitor.model.notifying import NotificationStatus, OutputTypes
 from monitor.model.public_shapes import filled
+from monitor.model.reports import Report, summary_of
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.model.suggestions import did_you_mean
 from monitor.model.words import listed
@@ -206,6 +211,18 @@ class _MergedAlerting:
             reason="; ".join(reasons) or None,
         )
 
+    async def report(self, query: ReportQuery) -> Report:
+        """Return one report of all shards; what of a mirrored one is old is said in it."""
+        shards = self._shards.all()
+        parts = [await shard.alerting.report(query) for shard in shards]
+        stale = [why for shard in shards if (why := _why_stale(shard)) is not None]
+        made_at = max((part.made_at for part in parts), default=query.until)
+        merged = await merged_report(parts, query, made_at=made_at)
+        if not stale:
+            return merged
+        merged = msgspec.structs.replace(merged, missing=(*merged.missing, *stale))
+        return msgspec.structs.replace(merged, verdict=summary_of(merged))
+
     async def _of_each(
         self,
         request: Callable[[ShownShard], Awaitable[T]],
@@ -225,6 +242,14 @@ class _MergedAlerting:
                 raise answer
             done.append(answer)
         return done
+
+
+def _why_stale(shard: ShownShard) -> str | None:
+    """Return why what is shown of a shard may be old; None where it is not."""
+    mirrored = None if shard.mirrored is None else shard.mirrored()
+    if mirrored is None or (mirrored.reason is None and mirrored.read_at is not None):
+        return None
+    return f"shard {shard.name} is not read now: {mirrored.reason or 'it was not read yet'}"
 
 
 def merged_snapshot(snapshots: Sequence[AlertingSnapshot]) -> AlertingSnapshot:

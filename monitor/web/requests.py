@@ -10,8 +10,10 @@ from msgspec import Struct
 
 from monitor.alerting.alerts.silences import Labels
 from monitor.alerting.explain.explanation import Explanation
+from monitor.alerting.reports.report_query import ReportQuery
 from monitor.model.alerts import Alert, AlertingSnapshot, AppliedRule, PastQuery, Silence
 from monitor.model.notifying import NotificationStatus, OutputTypes
+from monitor.model.reports import Report
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.outputs.replaying import Replayed
 
@@ -56,3 +58,4 @@ class AlertingRequests(Struct, frozen=True, kw_only=True):
     # What outputs have taken of each alert, in the same order.
     notifications: Callable[[Sequence[Alert]], Awaitable[Sequence[NotificationStatus]]]
     replay: Callable[[str, datetime], Awaitable[Replayed]]  # output, since
+    report: Callable[[ReportQuery], Awaitable[Report]]

@@ -115,6 +115,8 @@ class Holder:
                 self.engine,
                 bus=self.bus,
                 view=self.live_state.view,
+                clock=CLOCK,
+                retention=Retention(),
                 types=lambda: {"mqtt": frozenset(EventType)},
                 replay=self.replay,
             ),

@@ -101,7 +101,9 @@ async def test_a_page_is_used_without_a_mouse(opened: Screen) -> None:
     """Tab goes through all that can be acted upon, in its order, each with a visible focus."""
     await opened.resize(DESKTOP)
     pause = opened.page.locator("#pause")
-    await pause.click()  # so that nothing moves
+    is_live = await pause.is_visible()  # a report is not
+    if is_live:
+        await pause.click()  # so that nothing moves
     assert await opened.page.evaluate(_MOUSE_ONLY) == []
     expected = (await opened.page.evaluate(_REACHABLE))[:_STOPS]
     await opened.page.mouse.click(1, 1)  # Tab begins at the top again
@@ -109,7 +111,8 @@ async def test_a_page_is_used_without_a_mouse(opened: Screen) -> None:
     for _ in expected:
         await opened.page.keyboard.press("Tab")
         reached.append(await opened.page.evaluate(_FOCUSED))
-    await pause.click()
+    if is_live:
+        await pause.click()
     assert reached == [[element, True] for element in expected]
 
 

@@ -12,6 +12,7 @@ VIEWS = {
     "/silences": "/silences",
     "/runbooks": "/runbooks",
     "/explain": "/explain?run={workspace}/job_group/{failed}",
+    "/reports": "/reports?since=24h",
     "/schedules": "/schedules",
     "/monitor": "/monitor",
     "/cluster": "/cluster",
@@ -26,8 +27,13 @@ MORE = (
     "/runs/{workspace}/job_group/{active}",
     "/runs/{workspace}/flow_run/{flow_run}",
     "/runs/{workspace}/plan_run/{plan_run}",
+    "/reports?period=week",
     "/pipelines/{workspace}/plan/{plan}",
 )
 # Pages with a form that changes something: never refreshed, never kept.
 FORMS = ("/alerts/{fingerprint}/acknowledge", "/silences/new?matcher=workspace%3D{workspace}")
-LIVE = "document.getElementById('link').dataset.state === 'live'"
+# Of a report, which is not refreshed, nothing more is awaited than that it is there.
+LIVE = """(() => {
+  const link = document.getElementById('link');
+  return link.dataset.state === 'live' || !document.querySelector('[sse-connect]') && link.hidden;
+})()"""

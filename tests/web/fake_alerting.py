@@ -19,6 +19,8 @@ from monitor.alerting.explain.explanation import (
     ExplanationStep,
     StepOutcome,
 )
+from monitor.alerting.reports.merging import merged_report
+from monitor.alerting.reports.report_query import ReportQuery
 from monitor.model.alerts import (
     Acknowledgement,
     Alert,
@@ -31,6 +33,7 @@ from monitor.model.alerts import (
 )
 from monitor.model.events import EventType
 from monitor.model.notifying import NotificationStatus, OutputTypes, why_not_notified
+from monitor.model.reports import Report
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.outputs.replaying import Replayed
 from monitor.web.requests import AlertingRequests
@@ -52,6 +55,8 @@ class FakeAlerting:
         self.outputs: OutputTypes = dict.fromkeys(("mqtt", "webhook"), frozenset(EventType))
         self.why_not: str | None = None  # why an alert that fires was not notified
         self.replayed: list[tuple[str, datetime]] = []
+        self.report: Report | None = None  # its lines; None: nothing has happened
+        self.reports_asked: list[ReportQuery] = []
 
     def requests(self) -> AlertingRequests:
         return AlertingRequests(
@@ -73,6 +78,7 @@ class FakeAlerting:
             unnotified=lambda: why_not_notified(self.outputs),
             notifications=self._notifications,
             replay=self._replay,
+            report=self._report,
         )
 
     def show(self, *alerts: Alert, **more: Any) -> None:
@@ -180,6 +186,11 @@ class FakeAlerting:
     ) -> Explanation | None:
         is_known = (workspace, kind, key) in self.known_pipelines
         return _explanation(f"pipeline {workspace}/{kind}/{key}") if is_known else None
+
+    async def _report(self, query: ReportQuery) -> Report:
+        self.reports_asked.append(query)
+        found = () if self.report is None else (self.report,)
+        return await merged_report(found, query, made_at=self._now())
 
     async def _replay(self, output: str, since: datetime) -> Replayed:
         self.replayed.append((output, since))

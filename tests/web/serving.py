@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 from prometheus_client import CollectorRegistry
 
+from monitor.alerting.reports.settings import ReportSettings
 from monitor.bus.contract import Retention
 from monitor.bus.shards import SOLE
 from monitor.bus.sqlite import SqliteBus
@@ -36,7 +37,9 @@ _OUTPUTS = (
 
 
 @contextlib.asynccontextmanager
-async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]:
+async def serving(
+    folder: Path, settings: ServerSettings, *, reports: tuple[ReportSettings, ...] = ()
+) -> AsyncIterator[Site]:
     """Yield a server that listens, with a client and all that a test may change behind it."""
     clock, live_state = ManualClock(), LiveState(["acme"])
     registry = CollectorRegistry()
@@ -51,7 +54,7 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
         return b"some 1.0\n", f"text/plain; requested={'openmetrics' in accept}"
 
     alerting = FakeAlerting(now=clock.now)
-    daemon_status = _daemon_status(clock.now())
+    daemon_status = _daemon_status(clock.now(), reports)
     shard = ShownShard(
         name=SOLE,
         bus=bus,
@@ -95,12 +98,13 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
     await bus.close()
 
 
-def _daemon_status(started_at: datetime) -> DaemonStatus:
+def _daemon_status(started_at: datetime, reports: tuple[ReportSettings, ...]) -> DaemonStatus:
     return DaemonStatus(
         started_at=started_at,
         config_hash="2c26b46b68ffc68f",
         store_schema=3,
         retention=Retention(),
+        reports=reports,
     )
 
 

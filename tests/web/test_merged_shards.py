@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from monitor.alerting.reports.report_query import ReportQuery
 from monitor.model.alerts import AlertState
 from monitor.model.errors import ConfigurationError
 from monitor.model.live_state import Reachability
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.web.merged_requests import merged_alerting, merged_requests
-from monitor.web.shown_shards import MergedLiveState, ShardDirectory, live_state_of, own_or_merged
+from monitor.web.shown_shards import (
+    MergedLiveState,
+    Mirrored,
+    ShardDirectory,
+    live_state_of,
+    own_or_merged,
+)
 from tests.clocks import ManualClock
+from tests.web.sample_reports import failure
+from tests.web.sample_reports import shown as shown_of
 from tests.web.served_shards import ServedShard
 
 ORDERS = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
@@ -50,6 +60,22 @@ async def test_live_state_of_all_shards_is_one(
     assert not view.knows("gamma", ORDERS)
     shards[1].live_state.name_pipeline("beta", ORDERS.kind, "8", "new")
     assert len(view.pipelines()) == 3
+
+
+async def test_a_report_is_one_of_all_shards(shards: list[ServedShard]) -> None:
+    """With the lines of each; of a shard that is read from the store it is said where it is old."""
+    shards[0].alerting.report = shown_of(failed_and_still_failing=(failure(),))
+    shards[1].mirrored = Mirrored(holder=None, url=None, read_at=None, reason="no answer")
+    shown = {shard.name: shard.shown() for shard in shards}
+    now = datetime(2026, 11, 21, tzinfo=UTC)
+    query = ReportQuery(since=now - timedelta(hours=13), until=now)
+
+    report = await merged_alerting(ShardDirectory(lambda: shown)).report(query)
+
+    assert [row.pipeline for row in report.failed_and_still_failing] == ["orders"]
+    assert report.missing == ("shard beta is not read now: no answer",)
+    assert report.verdict == "orders is still failing; not everything could be known."
+    assert [len(shard.alerting.reports_asked) for shard in shards] == [1, 1]
 
 
 async def test_a_shard_that_moves_is_looked_up_again(shards: list[ServedShard]) -> None:

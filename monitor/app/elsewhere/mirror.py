@@ -69,6 +69,8 @@ class Mirror:
             self._engine,
             bus=stored,
             view=self._live_state.view,
+            clock=clock,
+            retention=configuration.storage.retention,
             types=lambda: output_types(configuration.outputs),
             replay=asked.replay,
         )

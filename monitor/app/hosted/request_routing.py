@@ -12,9 +12,11 @@ from monitor.alerting.engine.engine import Engine
 from monitor.alerting.engine.suppression import muted_by
 from monitor.alerting.explain.applied_rules import applied_rules
 from monitor.alerting.explain.explainer import Explainer
+from monitor.alerting.reports.reporter import Reporter
 from monitor.app.hosted.following import FollowedWorkspace
-from monitor.bus.contract import StoredShard
+from monitor.bus.contract import Retention, StoredShard
 from monitor.model.alerts import Alert
+from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError, NoSuchObjectError
 from monitor.model.notifying import OutputTypes, WhyNotTaken, always_taken
 from monitor.model.runs import RunKey, RunKind
@@ -82,6 +84,8 @@ def alerting_requests(
     *,
     bus: StoredShard,
     view: LiveStateView,
+    clock: Clock,
+    retention: Retention,
     types: Callable[[], OutputTypes],
     why_not_taken: WhyNotTaken = always_taken,
     replay: Callable[[str, datetime], Awaitable[Replayed]],
@@ -90,6 +94,7 @@ def alerting_requests(
     explainer = Explainer(
         bus=bus, view=view, engine=engine, outputs=types, why_not_taken=why_not_taken
     )
+    reporter = Reporter(bus=bus, view=view, engine=engine, clock=clock, retention=retention)
 
     def ended(fingerprint: str) -> list[Alert]:
         return [ended_alert(row) for row in engine.past.of(fingerprint)]
@@ -130,4 +135,5 @@ def alerting_requests(
         unnotified=unnotified,
         notifications=explainer.notifications.of,
         replay=replay,
+        report=reporter.report,
     )

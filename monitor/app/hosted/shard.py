@@ -158,6 +158,8 @@ class HostedShard:
                 self.engine,
                 bus=self.bus,
                 view=self.view,
+                clock=self._clock,
+                retention=self.configuration.storage.retention,
                 types=self.outputs.types,
                 why_not_taken=self.outputs.why_not_taken,
                 replay=self.outputs.replays.replay,

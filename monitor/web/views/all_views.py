@@ -28,6 +28,7 @@ from monitor.web.views.overview.status import status_view
 from monitor.web.views.pipelines.pipeline_details import pipeline_title, pipeline_view
 from monitor.web.views.pipelines.pipeline_lists import pipeline_alerts_view, pipeline_runs_view
 from monitor.web.views.pipelines.pipeline_schedule import pipeline_schedule_view
+from monitor.web.views.reports.report import report_view
 from monitor.web.views.runs.run_details import (
     run_details_view,
     run_explanation_view,
@@ -60,6 +61,14 @@ class AllViews:
             ),
             *_pages_of_runs(sources),
             *_pages_of_alerts(sources),
+            WebPage(
+                path="/reports",
+                title="Report",
+                boxes=(report_view(sources),),
+                in_menu="Reports",
+                styles=("runs.css", "reports.css"),
+                is_live=False,
+            ),
             *_pages_of_the_daemon(sources),
         )
         self.others: tuple[View, ...] = (

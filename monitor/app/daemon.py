@@ -11,6 +11,7 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from monitor import __version__
+from monitor.alerting.reports.report_query import ReportQuery
 from monitor.app.assembly import build_listener, build_mirrors, build_server, callback_settings
 from monitor.app.hosted.hosting import Hosting
 from monitor.app.hosted.retention import RetentionTask
@@ -24,9 +25,11 @@ from monitor.callbacks.listener import CallbackListener
 from monitor.config import Configuration, config_hash
 from monitor.model.clock import Clock, WatchedClock
 from monitor.model.errors import BusError
+from monitor.model.reports import Report
 from monitor.model.secrets import RegisterSecrets, not_logged
 from monitor.outputs.metrics.daemon_metrics import DaemonMetrics
 from monitor.supervisor import Supervisor
+from monitor.web.merged_requests import merged_alerting
 from monitor.web.server import Server
 from monitor.web.shown_shards import ShardDirectory, ShownLiveState, live_state_of
 from monitor.workspace.access.stored_tokens import TokenMemory
@@ -147,6 +150,7 @@ class Daemon:
             token_memory=self._token_memory,
             trouble=lambda: self._retention.trouble,
             ages_at=self._retention.ages_at,
+            reports=self._report,
         )
         self._clock.on_step(self._hosting.move_clock)
         self._clock.on_step(self._retention.clock_was_set)
@@ -243,6 +247,13 @@ class Daemon:
             if self._mirrors is not None:
                 await self._mirrors.close()
             await self._tasks.cancel_all()
+
+    async def _report(self, query: ReportQuery) -> Report:
+        """Return a report over all shards, also of those that other daemons hold."""
+        shown = self._hosting.shown if self._mirrors is None else self._mirrors.shown
+        if self._mirrors is not None:
+            await self._mirrors.refresh()
+        return await merged_alerting(ShardDirectory(shown)).report(query)
 
     # --- what callers may request while it runs ---
 

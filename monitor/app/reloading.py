@@ -19,7 +19,7 @@ from msgspec import Struct
 from monitor.app.hosted.following import FollowedWorkspace
 from monitor.app.hosted.hosting import Hosting
 from monitor.app.hosted.outputs import OutputChange
-from monitor.app.hosted.shard import HostedShard, daemon_info
+from monitor.app.hosted.shard import REPORTS, HostedShard, daemon_info
 from monitor.app.hosted.shard_definitions import configuration_of, shard_definitions
 from monitor.bus.shards import ShardStore
 from monitor.config import Configuration, changes_needing_restart, files_of
@@ -131,7 +131,10 @@ class ShardReload:
             self._shard.tasks.start("metrics", metrics.consumer.run)
         await self._shard.outputs.introduce(daemon_info(configuration))
         await self._shard.engine.reconfigure(configuration.linked_alerting)
-        self._shard.configuration = configuration
+        before, self._shard.configuration = self._shard.configuration, configuration
+        if configuration.reports != before.reports:
+            await self._shard.tasks.cancel([REPORTS])
+            self._shard.start_reports()
 
 
 class Reloading:

@@ -27,7 +27,8 @@ class EventType(StrEnum):
     read. ``run.corrected``: it reports another one than a callback or the parts of the run had
     shown, or than it had reported itself, or the part that explained the end has not failed after
     all; the ordinary event of the end follows in the same commit. ``deadline.met``: a success has
-    met a deadline of the configuration, so what depends on it may begin.
+    met a deadline of the configuration, so what depends on it may begin. ``report.due``: it is time
+    for a report, which is computed by who shows or sends it.
     """
 
     RUN_QUEUED = "run.queued"
@@ -41,6 +42,7 @@ class EventType(StrEnum):
     RUN_CORRECTED = "run.corrected"
     WORKSPACE_CHANGED = "workspace.changed"
     DEADLINE_MET = "deadline.met"
+    REPORT_DUE = "report.due"
     ALERT_FIRED = "alert.fired"
     ALERT_REMINDED = "alert.reminded"
     ALERT_RESOLVED = "alert.resolved"
@@ -89,12 +91,13 @@ class WorkspaceEvent(
     """A workspace itself changed: its edition, a capability, its configuration here.
 
     Or a deadline was met: ``number`` is its day as 20261124 and ``after`` its instant.
+    Or a report is due, of no workspace: ``after`` is when, ``number`` the same in minutes.
     """
 
     id: str
     type: EventType
     workspace: str
-    what: str  # "edition", "capability:list_changes", "schedule:ID", "deadline:RULE:KIND/ID"
+    what: str  # "edition", "capability:list_changes", "deadline:RULE:KIND/ID", "report:NAME"
     number: int  # counts the changes of this ``what``, or of its kind, from 1
     before: str | None
     after: str | None
@@ -130,6 +133,7 @@ class AlertEvent(Struct, frozen=True, kw_only=True, gc=False, tag="alert", tag_f
 
 
 Event = RunEvent | WorkspaceEvent | AlertEvent
+REPORT = "report"  # begins the ``what`` of an event that one is due; its name follows
 _WORDS_OF_A_RUN = 3  # workspace, kind, id
 _BEFORE_ENDS = (EventType.RUN_QUEUED, EventType.RUN_STARTED, EventType.RUN_CONFIRMED)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Self
 
 from msgspec import Struct
@@ -16,6 +17,7 @@ from monitor.model.checks import CheckLine
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError
 from monitor.model.events import Event
+from monitor.model.reports import Report
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
 from monitor.outputs.settings import DeliverySettings, OutputRecord
 from monitor.tracking.live_state import LiveStateView
@@ -53,6 +55,8 @@ class OutputParts(Struct, frozen=True, kw_only=True):
     info: DaemonInfo
     alerting: Callable[[], AlertingSnapshot]  # knows the stored alerts before any output runs
     page_url: str | None = None  # where people find our page, without a slash at its end
+    # What a report says that was due: its name, and when. Each call computes it again.
+    report: Callable[[str, datetime], Awaitable[Report]]
 
 
 class EventOutput(ABC):

@@ -18,6 +18,7 @@ from monitor.model.clock import Clock, SystemClock
 from monitor.model.registries import ShardRegistry
 from monitor.supervisor import Supervisor
 from monitor.workspace.access.stored_tokens import TokenMemory
+from tests.outputs.output_scenario import no_report
 
 
 class RunningShard:
@@ -74,4 +75,5 @@ def _built(granted: ShardGranted, settings: Configuration, *, clock: Clock) -> H
         registry=ShardRegistry(registry, shard=granted.bus.shard),
         supervisor=Supervisor(clock=clock, registry=registry),
         token_memory=TokenMemory(),
+        reports=no_report,
     )

@@ -21,6 +21,7 @@ from monitor.supervisor import Supervisor
 from monitor.workspace.access.stored_tokens import TokenMemory
 from monitor.workspace.settings import WorkspaceSettings
 from tests.app.eventually import eventually
+from tests.outputs.output_scenario import no_report
 
 _SET = Trouble(part="clock:north", since=datetime(2026, 11, 1, tzinfo=UTC), reason="was set")
 
@@ -51,6 +52,7 @@ async def test_one_of_its_shards_alerts_about_its_clock(empty_database: str) -> 
         token_memory=TokenMemory(),
         trouble=lambda: _SET,
         ages_at=clock.now,
+        reports=no_report,
     )
     async with asyncio.TaskGroup() as group:
         hosting.use(group)

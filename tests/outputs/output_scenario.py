@@ -16,6 +16,7 @@ from monitor.bus.sqlite import SqliteBus
 from monitor.model.alerts import AlertingSnapshot
 from monitor.model.clock import Clock, SystemClock
 from monitor.model.events import Event
+from monitor.model.reports import Report
 from monitor.outputs.delivery import DeliveryMetrics, Output
 from monitor.outputs.event_output import DaemonInfo, OutputParts
 from monitor.tracking.live_state import LiveState, LiveStateView
@@ -89,7 +90,13 @@ def output_parts(
         metrics=metrics,
         info=INFO,
         alerting=alerting,
+        report=no_report,
     )
+
+
+async def no_report(name: object, until: object = None) -> Report:
+    """Stand in for reports where none is sent."""
+    raise AssertionError(f"no output of this test sends the report {name} of {until}")
 
 
 class RunningOutput(Output, Protocol):

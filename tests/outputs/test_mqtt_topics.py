@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from monitor.app.hosted.report_clock import report_due
 from monitor.model.errors import ConfigurationError
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from monitor.model.secrets import Secret
@@ -25,6 +27,13 @@ def test_events_go_to_their_pipeline_or_workspace() -> None:
         "dataprep/v1/w/event/capability"
     )
     assert TOPICS.event(detailed_event()) == "dataprep/v1/w/flow_run/7/event/detailed"
+
+
+def test_a_report_is_announced_by_the_instance() -> None:
+    """It is of no workspace, so its topic stands with what the monitor says of itself."""
+    at = datetime(2026, 11, 28, 7, tzinfo=UTC)
+    event = report_due("last-night", at, recorded_at=at)
+    assert TOPICS.event(event) == "dataprep/v1/bridge/monitor/event/report"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -11,6 +11,7 @@ import msgspec
 import structlog
 from prometheus_client import CollectorRegistry
 
+from monitor.alerting.reports.report_query import ReportQuery
 from monitor.app.hosted.cluster_watch import ClusterWatch, cluster_silences
 from monitor.app.hosted.shard import HostedShard
 from monitor.app.hosted.shard_definitions import configuration_of, shard_names
@@ -28,6 +29,7 @@ from monitor.model.alerts import Silence, Trouble
 from monitor.model.clock import Clock
 from monitor.model.errors import BusLostError, BusUnavailableError
 from monitor.model.registries import ShardRegistry
+from monitor.model.reports import Report
 from monitor.outputs.metrics.daemon_metrics import DaemonMetrics
 from monitor.supervisor import Supervisor
 from monitor.tracking.clock_step import move
@@ -77,6 +79,7 @@ class Hosting:
         token_memory: TokenMemory,
         trouble: Callable[[], Trouble | None],
         ages_at: Callable[[], datetime],
+        reports: Callable[[ReportQuery], Awaitable[Report]],
     ) -> None:
         """``trouble`` is what the daemon lacks whatever it holds; one of its shards alerts.
 
@@ -91,6 +94,7 @@ class Hosting:
         self._token_memory = token_memory
         self._trouble = trouble
         self._ages_at = ages_at
+        self._reports = reports
         self._shards: dict[str, HostedShard] = {}
         self._shown: Mapping[str, ShownShard] = {}
         self._tenures: dict[str, _Tenure] = {}  # the newest of each shard
@@ -237,6 +241,7 @@ class Hosting:
             own_trouble=partial(self._own_trouble, granted.bus.shard),
             ages_at=self._ages_at,
             silences=self._silences,
+            reports=self._reports,
         )
 
     def _own_trouble(self, shard: str) -> Trouble | None:

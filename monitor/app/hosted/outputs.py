@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from datetime import datetime
 
 import msgspec
 import structlog
@@ -26,6 +27,7 @@ from monitor.model.errors import ConfigurationError
 from monitor.model.events import Event
 from monitor.model.notifying import OutputTypes
 from monitor.model.registries import PartRegistry
+from monitor.model.reports import Report
 from monitor.outputs.delivery import DeliveryMetrics
 from monitor.outputs.event_output import DaemonInfo, EventOutput, OutputParts
 from monitor.outputs.records import RECORDS
@@ -68,6 +70,7 @@ class Outputs:
         info: DaemonInfo,
         alerting: Callable[[], AlertingSnapshot],
         page_url: str | None,
+        report: Callable[[str, datetime], Awaitable[Report]],
     ) -> None:
         """``alerting`` must know the stored alerts before any of the `tasks` runs."""
         self._parts = OutputParts(
@@ -79,6 +82,7 @@ class Outputs:
             info=info,
             alerting=alerting,
             page_url=page_url,
+            report=report,
         )
         self.info = info  # of the configuration in force
         self._sections: dict[str, _Section] = {}

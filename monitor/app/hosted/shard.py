@@ -12,21 +12,24 @@ import structlog
 from monitor import __version__
 from monitor.alerting.engine.committed_state import CONSUMER as ALERTING_CONSUMER
 from monitor.alerting.engine.engine import Engine
+from monitor.alerting.reports.report_query import ReportQuery
 from monitor.app.hosted.cluster_watch import ClusterWatch
 from monitor.app.hosted.following import FollowedWorkspace
 from monitor.app.hosted.instructions import InstructionRunner
 from monitor.app.hosted.outputs import Outputs
+from monitor.app.hosted.report_clock import ReportClock
 from monitor.app.hosted.request_routing import AdminRequests, alerting_requests
 from monitor.app.hosted.workspaces import FollowedWorkspaces
 from monitor.app.tasks import DaemonTasks, first_failure
 from monitor.bus.contract import EventBus, Start
-from monitor.bus.shards import ShardInstructions
+from monitor.bus.shards import CLUSTER, SOLE, ShardInstructions
 from monitor.catalogue.capabilities import Capability
 from monitor.config import Configuration, config_hash
 from monitor.model.alerts import DaemonCondition, Silence, Trouble
 from monitor.model.clock import Clock
-from monitor.model.errors import BusError
+from monitor.model.errors import BusError, ConfigurationError
 from monitor.model.registries import ShardRegistry
+from monitor.model.reports import Report
 from monitor.model.waits import happens_within
 from monitor.outputs.event_output import DaemonInfo
 from monitor.outputs.metrics.consumer import CONSUMER as METRICS_CONSUMER
@@ -41,6 +44,7 @@ from monitor.workspace.access.stored_tokens import TokenMemory
 log = structlog.get_logger()
 
 _DRAIN_SECONDS = 10.0
+REPORTS = "reports"  # the task that records when they are due
 _FINISH_SECONDS = 5.0  # for alerting and metrics, each
 
 
@@ -58,11 +62,14 @@ class HostedShard:
         supervisor: Supervisor,
         token_memory: TokenMemory,
         cluster: ClusterWatch | None = None,
+        reports: Callable[[ReportQuery], Awaitable[Report]],
         own_trouble: Callable[[], Trouble | None] = lambda: None,
         ages_at: Callable[[], datetime | None] = lambda: None,
         silences: Callable[[], Awaitable[Sequence[Silence]]] | None = None,
     ) -> None:
         """``cluster`` only of the shard whose holder watches it; ``silences`` has those of all.
+
+        ``reports`` computes them over all shards.
 
         ``own_trouble`` is what the daemon lacks, where this shard is to alert about that;
         ``ages_at`` returns the time by which ages are judged, None: by the clock.
@@ -71,6 +78,7 @@ class HostedShard:
         self._own_trouble = own_trouble
         self._ages_at = ages_at
         self._silences = silences
+        self._reports = reports
         self.name = bus.shard
         self.bus = bus
         self._instructions = instructions
@@ -135,7 +143,20 @@ class HostedShard:
             info=daemon_info(self.configuration),
             alerting=self.engine.snapshot,
             page_url=self.configuration.server.linked_url,
+            report=self._report,
         )
+
+    async def _report(self, name: str, until: datetime) -> Report:
+        """Return what a configured report says that was due then; of all shards.
+
+        Raises:
+            ConfigurationError: none of that name is configured any more.
+            BusUnavailableError: the store does not answer.
+        """
+        for report in self.configuration.reports:
+            if report.name == name:
+                return await self._reports(ReportQuery.of(report, until))
+        raise ConfigurationError(f"the report {name!r} is not configured any more")
 
     def _condition(self) -> DaemonCondition:
         troubles = () if self._cluster is None else self._cluster.troubles
@@ -216,6 +237,7 @@ class HostedShard:
         if self._cluster is not None:
             self.tasks.start("cluster watch", self._cluster.run)
         self.tasks.start_all(self.outputs.tasks())
+        self.start_reports()
         for workspace in self.workspaces.by_name.values():
             self.workspaces.start(workspace)
         if self._instructions is not None:
@@ -223,6 +245,14 @@ class HostedShard:
             self.tasks.start("instructions", runner.run)
         if self.name:  # of the only one the daemon speaks
             log.info("shard started", shard=self.name, workspaces=list(self.workspaces.by_name))
+
+    def start_reports(self) -> None:
+        """Record when reports are due: of all shards one does."""
+        if self.name in (SOLE, CLUSTER):
+            clock = ReportClock(
+                bus=self.bus, clock=self._clock, reports=lambda: self.configuration.reports
+            )
+            self.tasks.start(REPORTS, clock.run)
 
     async def _create_consumers(self) -> None:
         """Before any event can be appended: one that begins at the newest must miss none."""
@@ -274,7 +304,7 @@ class HostedShard:
     async def _finish_log(self) -> None:
         """Let all consumers read what the log holds, and store how far they are."""
         # Alerting first: its events are for the others. What would bring more of them has ended.
-        await self.tasks.cancel(("instructions", "alerting", "metrics"))
+        await self.tasks.cancel(("instructions", REPORTS, "alerting", "metrics"))
         await self._finish(ALERTING_CONSUMER, self._evaluate_all())
         async with asyncio.TaskGroup() as group:
             draining = self.outputs.drain(timeout_seconds=_DRAIN_SECONDS)

@@ -58,7 +58,8 @@ class Topics:
             pipeline = f"{event.run.key.kind}/{level(pipeline_id_of(event.run))}"
             return f"{self._prefix}/{workspace}/{pipeline}/event/{event.type.removeprefix('run.')}"
         # "capability:list_changes" is published under "capability"; the rest is in the payload.
-        return f"{self._prefix}/{workspace}/event/{level(event.what.partition(':')[0])}"
+        above = self._bridge if event.workspace == BRIDGE else f"{self._prefix}/{workspace}"
+        return f"{above}/event/{level(event.what.partition(':')[0])}"
 
     def alert_state(self, alert: Alert) -> str:
         return f"{self._alert(alert)}/state"

@@ -125,6 +125,16 @@ COMMANDS = (
         ),
     ),
     CommandEntry(
+        "report",
+        "monitor.cli.report:report",
+        "Print what happened in the last night, or in another time.",
+        (
+            "report",
+            "report --since 18:00 -w acme",
+            "report --period week --output markdown",
+        ),
+    ),
+    CommandEntry(
         "acknowledge",
         "monitor.cli.acknowledge:acknowledge",
         "Acknowledge an alert: no reminder of it goes out any more.",

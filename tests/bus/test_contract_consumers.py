@@ -6,6 +6,7 @@ import asyncio
 from datetime import datetime
 
 import pytest
+from msgspec.structs import replace
 
 from monitor.bus.contract import Batch, DeadLetter, EventBus, Start, Step
 from monitor.model.errors import BusUnavailableError
@@ -211,6 +212,60 @@ async def test_the_newest_dead_letters_come_first(bus: EventBus) -> None:
 
     assert await bus.dead_letters("mqtt", limit=2) == [letter(3), letter(2)]
     assert (await bus.status()).consumers[0].dead_letters == 3
+
+
+async def test_dead_letters_are_read_in_the_order_of_the_log(bus: EventBus) -> None:
+    """Each page goes on after a position, whichever letter was stored first."""
+    await bus.subscribe("mqtt", start=Start.OLDEST)
+    await bus.subscribe("file", start=Start.OLDEST)
+    for position in (3, -1, 2):
+        await advance(bus, Step(consumer="mqtt", dead_letters=(letter(position),)))
+    await advance(bus, Step(consumer="file", dead_letters=(letter(1),)))
+
+    assert await bus.dead_letters_after("mqtt", None, limit=2) == [letter(-1), letter(2)]
+    assert await bus.dead_letters_after("mqtt", 2, limit=2) == [letter(3)]
+
+
+async def test_removed_letters_are_gone_with_their_step(open_bus: OpenBus) -> None:
+    """They are counted no more, also after a restart; those of another consumer stay."""
+    bus = await open_bus()
+    for name in ("mqtt", "file"):
+        await bus.subscribe(name, start=Start.OLDEST)
+        letters = tuple(letter(position) for position in range(1, 5))
+        await advance(bus, Step(consumer=name, dead_letters=letters))
+    assert [status.dead_letters for status in (await bus.status()).consumers] == [4, 4]
+    step = Step(consumer="mqtt", removed_letters=(1, 3, 99), state={"k": b"v"})
+    for _ in range(2):
+        await advance(bus, step)
+
+    assert await bus.dead_letters("mqtt", limit=9) == [letter(4), letter(2)]
+    assert [status.dead_letters for status in (await bus.status()).consumers] == [4, 2]
+    await bus.close()
+    bus = await open_bus()
+    assert [status.dead_letters for status in (await bus.status()).consumers] == [4, 2]
+
+
+async def test_a_letter_that_is_refused_again_has_the_new_reason(bus: EventBus) -> None:
+    """It replaces the former one of its event, and others go in the same step."""
+    await bus.subscribe("mqtt", start=Start.OLDEST)
+    await advance(bus, Step(consumer="mqtt", dead_letters=(letter(1), letter(2), letter(3))))
+    again = replace(letter(2), reason="not authorized", refused_at=at(60))
+    await advance(bus, Step(consumer="mqtt", dead_letters=(again,), removed_letters=(1,)))
+
+    assert await bus.dead_letters_after("mqtt", None, limit=9) == [again, letter(3)]
+
+
+async def test_of_steps_that_are_stored_together_the_last_one_counts(bus: EventBus) -> None:
+    """A letter that is stored, removed and stored again is there."""
+    await bus.subscribe("mqtt", start=Start.OLDEST)
+    steps = [
+        Step(consumer="mqtt", dead_letters=(letter(1), letter(2))),
+        Step(consumer="mqtt", removed_letters=(1, 2)),
+        Step(consumer="mqtt", dead_letters=(letter(2),)),
+    ]
+    await asyncio.gather(*(advance(bus, step) for step in steps))
+
+    assert await bus.dead_letters("mqtt", limit=9) == [letter(2)]
 
 
 async def test_dead_letters_are_bounded(bus: EventBus) -> None:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from monitor.bus.contract import (
     Change,
+    DeadLetter,
     EventBus,
     Pruned,
     Received,
@@ -112,6 +113,23 @@ async def test_a_shard_that_was_taken_over_takes_no_writes(
             await ended
     assert not lost.may_publish()
     assert kept.may_publish()
+
+
+async def test_a_daemon_that_lost_its_shard_removes_no_dead_letters(
+    daemon: TestDaemon, other: TestDaemon
+) -> None:
+    """They are the new holder's, as all else that is stored of the shard."""
+    lost = await daemon.open("lost")
+    await lost.subscribe("mqtt", start=Start.OLDEST)
+    letter = DeadLetter(position=1, event=event(1), reason="too large", refused_at=at(0))
+    await lost.advance(Step(consumer="mqtt", dead_letters=(letter,)), timeout_seconds=SOON)
+    new = await other.open("lost")
+    with pytest.raises(BusLostError):
+        await lost.advance(Step(consumer="mqtt", removed_letters=(1,)), timeout_seconds=SOON)
+
+    assert await new.dead_letters("mqtt", limit=9) == [letter]
+    await new.advance(Step(consumer="mqtt", removed_letters=(1,)), timeout_seconds=SOON)
+    assert await new.dead_letters("mqtt", limit=9) == []
 
 
 async def test_every_write_after_a_lost_lease_is_counted(daemon: TestDaemon, url: str) -> None:

@@ -5,6 +5,7 @@ observation taken again makes the same ids, and an id that the log holds already
 """
 
 from monitor.bus.contract.data_types import (
+    BEFORE_FIRST,
     WAITING_CONSUMERS,
     Arrivals,
     Batch,
@@ -30,6 +31,7 @@ from monitor.bus.contract.event_bus import EventBus, StoredRuns, StoredShard
 from monitor.bus.contract.stored_log import RecordedIn, StoredLog
 
 __all__ = [
+    "BEFORE_FIRST",
     "WAITING_CONSUMERS",
     "Arrivals",
     "Batch",

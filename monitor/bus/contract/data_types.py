@@ -24,6 +24,9 @@ T = TypeVar("T")
 # Consumers whose names begin so read only what is old enough, on purpose: they are always behind.
 WAITING_CONSUMERS = "misses/"
 
+# Before every position that a store may have; one that was imported may have some below 0.
+BEFORE_FIRST = -(2**63)
+
 
 class StateEntry(Struct, frozen=True, kw_only=True, gc=False):
     """One small durable fact of a workspace: a watermark, a task's id, a pipeline's health.
@@ -162,7 +165,8 @@ class DeadLetter(Struct, frozen=True, kw_only=True, gc=False):
 class Step(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A consumer's progress: all of it becomes durable together, or none of it.
 
-    ``state`` maps a key of the consumer's own to its new value; None deletes the key.
+    ``state`` maps a key of the consumer's own to its new value; None deletes the key. A dead letter
+    replaces the one of its position; ``removed_letters`` are positions of others, which go.
     """
 
     consumer: str
@@ -170,6 +174,7 @@ class Step(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     state: dict[str, bytes | None] = {}
     events: tuple[Event, ...] = ()  # appended by this consumer
     dead_letters: tuple[DeadLetter, ...] = ()
+    removed_letters: tuple[int, ...] = ()
 
 
 class ConsumerStatus(Struct, frozen=True, kw_only=True, gc=False):

@@ -93,6 +93,11 @@ class StoredShard(StoredRuns, Protocol):
     async def dead_letters(self, consumer: str, *, limit: int) -> list[DeadLetter]:
         """Return the newest dead letters of a consumer."""
 
+    async def dead_letters_after(
+        self, consumer: str, position: int | None, *, limit: int
+    ) -> list[DeadLetter]:
+        """Return dead letters of a consumer after a position, in its order; None: the first."""
+
     async def status(self) -> StoreStatus:
         """Return the present figures of the store and its consumers."""
 

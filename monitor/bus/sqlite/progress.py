@@ -6,7 +6,14 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from sqlite3 import Connection
 
-from monitor.bus.contract import ConsumerStatus, DeadLetter, Gap, Start, Step
+from monitor.bus.contract import (
+    BEFORE_FIRST,
+    ConsumerStatus,
+    DeadLetter,
+    Gap,
+    Start,
+    Step,
+)
 from monitor.bus.sqlite import codec, log
 from monitor.bus.sqlite.codec import BulkInsert, JsonQuery
 from monitor.bus.sqlite.connection import StoreConnection
@@ -20,14 +27,18 @@ _STORE_STATE = BulkInsert(
     width=3,
     tail="ON CONFLICT (consumer, key) DO UPDATE SET value = excluded.value",
 )
-# A step that is taken again after a crash names the same positions.
+# A step that is taken again after a crash names the same positions; so does a letter whose event
+# was sent again and refused for another reason.
 _STORE_DEAD_LETTERS = BulkInsert(
     "INSERT INTO dead_letter (consumer, position, body)",
     width=3,
-    tail="ON CONFLICT (consumer, position) DO NOTHING",
+    tail="ON CONFLICT (consumer, position) DO UPDATE SET body = excluded.body",
 )
 _NEWEST_DEAD_LETTERS = JsonQuery(
     "SELECT body FROM dead_letter WHERE consumer = ? ORDER BY number DESC LIMIT ?"
+)
+_DEAD_LETTERS_AFTER = JsonQuery(
+    "SELECT body FROM dead_letter WHERE consumer = ? AND position > ? ORDER BY position LIMIT ?"
 )
 
 
@@ -62,6 +73,7 @@ def advance(db: StoreConnection, step: Step, events: Sequence[log.EventRow]) -> 
     if moved.rowcount == 0:
         raise BusUnavailableError(f"the consumer {step.consumer} has not subscribed")
     _store_state(db, step)
+    _remove_dead_letters(db, step)
     _store_dead_letters(db, step)
     log.append(db, events)
 
@@ -90,6 +102,13 @@ def state(db: Connection, consumer: str) -> dict[str, bytes]:
 
 def dead_letters(db: Connection, consumer: str, *, limit: int) -> list[DeadLetter]:
     return codec.decode_dead_letters(_NEWEST_DEAD_LETTERS.fetch(db, (consumer, limit)))
+
+
+def dead_letters_after(
+    db: Connection, consumer: str, position: int | None, *, limit: int
+) -> list[DeadLetter]:
+    after = BEFORE_FIRST if position is None else position
+    return codec.decode_dead_letters(_DEAD_LETTERS_AFTER.fetch(db, (consumer, after, limit)))
 
 
 def consumer_statuses(db: Connection) -> tuple[ConsumerStatus, ...]:
@@ -132,6 +151,15 @@ def _store_state(db: Connection, step: Step) -> None:
         db,
         [(step.consumer, key, value) for key, value in step.state.items() if value is not None],
     )
+
+
+def _remove_dead_letters(db: Connection, step: Step) -> None:
+    if step.removed_letters:
+        db.execute(
+            "DELETE FROM dead_letter WHERE consumer = ?"
+            " AND position IN (SELECT value FROM json_each(?))",
+            (step.consumer, codec.encode(step.removed_letters)),
+        )
 
 
 def _store_dead_letters(db: Connection, step: Step) -> None:

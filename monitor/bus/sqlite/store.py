@@ -319,6 +319,13 @@ class SqliteBus:
             partial(progress.dead_letters, consumer=consumer, limit=limit)
         )
 
+    async def dead_letters_after(
+        self, consumer: str, position: int | None, *, limit: int
+    ) -> list[DeadLetter]:
+        return await self._reader.run(
+            partial(progress.dead_letters_after, consumer=consumer, position=position, limit=limit)
+        )
+
     async def probe(self, *, timeout_seconds: float) -> None:
         await self._writer.write(_probe, None, timeout_seconds=timeout_seconds, is_probe=True)
 

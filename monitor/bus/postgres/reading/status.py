@@ -41,9 +41,12 @@ async def status_of(
 async def _consumer_status(
     held: LeasedShard, name: str, progress: ConsumerProgress, reading: ShardReading
 ) -> ConsumerStatus:
-    if progress.dead_letters is None:
+    letters = progress.dead_letters
+    if letters is None:
+        changes = progress.letter_changes
         (row,) = await reading.fetch(_COUNT_LETTERS, held.number, codec.text(name))
-        progress.dead_letters = row["letters"]
+        letters = row["letters"]
+        progress.count_letters(letters, after_changes=changes)
     unread = max(progress.position + 1, held.oldest_position)
     backlog = max(0, held.tail.newest - unread + 1)
     at = await _recorded_at(held, progress, unread, reading) if backlog else None
@@ -52,7 +55,7 @@ async def _consumer_status(
         position=progress.position,
         backlog=backlog,
         oldest_at=None if at is None else codec.instant(at),
-        dead_letters=progress.dead_letters or 0,
+        dead_letters=letters,
         lost=progress.lost,
     )
 

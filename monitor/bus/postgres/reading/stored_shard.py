@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-from monitor.bus.contract import ConsumerStatus, DeadLetter, Recorded, StoreStatus
+from monitor.bus.contract import (
+    BEFORE_FIRST,
+    ConsumerStatus,
+    DeadLetter,
+    Recorded,
+    StoreStatus,
+)
 from monitor.bus.postgres import codec
 from monitor.bus.postgres.connections.reader import PostgresReader, ShardReading
 from monitor.bus.postgres.reading.stored_runs import StoredPostgresRuns
@@ -23,6 +29,10 @@ _SINCE = (
 _STATE = "SELECT key, value FROM consumer_state WHERE shard = $1 AND consumer = $2"
 _DEAD_LETTERS = (
     "SELECT body FROM dead_letter WHERE shard = $1 AND consumer = $2 ORDER BY number DESC LIMIT $3"
+)
+_DEAD_LETTERS_AFTER = (
+    "SELECT body FROM dead_letter WHERE shard = $1 AND consumer = $2 AND position > $3"
+    " ORDER BY position LIMIT $4"
 )
 _LOG = (
     "SELECT newest_position, coalesce((SELECT min(position) FROM event"
@@ -83,6 +93,15 @@ class PostgresStoredShard(StoredPostgresRuns):
 
     async def dead_letters(self, consumer: str, *, limit: int) -> list[DeadLetter]:
         rows = await self._reading.fetch(_DEAD_LETTERS, self._number, codec.text(consumer), limit)
+        return await codec.decode_all([row["body"] for row in rows], codec.decode_dead_letter)
+
+    async def dead_letters_after(
+        self, consumer: str, position: int | None, *, limit: int
+    ) -> list[DeadLetter]:
+        after = BEFORE_FIRST if position is None else position
+        rows = await self._reading.fetch(
+            _DEAD_LETTERS_AFTER, self._number, codec.text(consumer), after, limit
+        )
         return await codec.decode_all([row["body"] for row in rows], codec.decode_dead_letter)
 
     async def status(self) -> StoreStatus:

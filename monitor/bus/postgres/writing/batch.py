@@ -62,7 +62,7 @@ class WriteBatch:
         self._consumers: dict[tuple[int, str], ConsumerProgress] = {}
         self._positions: dict[tuple[int, str], int | None] = {}
         self._state: dict[tuple[int, str, str], bytes | None] = {}
-        self._letters: list[tuple[int, str, int, bytes]] = []
+        self._letters: dict[tuple[int, str, int], bytes | None] = {}
         for job in jobs:
             self._add(job)
 
@@ -123,8 +123,10 @@ class WriteBatch:
             self._positions[number, step.consumer] = max(known, step.position)
         for key, value in step.state.items():
             self._state[number, step.consumer, key] = value
-        consumer = codec.text(step.consumer)
-        self._letters += [(number, consumer, *letter) for letter in letters]
+        for position in step.removed_letters:
+            self._letters[number, step.consumer, position] = None
+        for position, body in letters:
+            self._letters[number, step.consumer, position] = body
 
     def statement(self) -> tuple[str, list[Any]]:
         """Return the statement of all that is to be written, and its values."""
@@ -187,7 +189,18 @@ class WriteBatch:
                 stored.append((*row, value))
         yield statements.STATE, stored
         yield statements.DELETED_STATE, deleted
-        yield statements.DEAD_LETTERS, self._letters
+        yield from self._letter_parts()
+
+    def _letter_parts(self) -> Iterator[tuple[Part, Sequence[Sequence[object]]]]:
+        stored, removed = [], []
+        for (number, name, position), body in self._letters.items():
+            row = (number, codec.text(name), position)
+            if body is None:
+                removed.append(row)
+            else:
+                stored.append((*row, body))
+        yield statements.DEAD_LETTERS, stored
+        yield statements.REMOVED_LETTERS, removed
 
     @property
     def callbacks(self) -> list[CallbackRow]:
@@ -235,11 +248,10 @@ class WriteBatch:
             progress = self.shards[number].consumers[name]
             if number in held and position is not None:
                 progress.position = max(progress.position, position)
-        for number, name, *_ in self._letters:
+        for (number, name, _), body in self._letters.items():
             if number in held:
-                progress = self.shards[number].consumers[codec.read_text(name)]
-                progress.dead_letters = None  # some may have been there before
-                progress.letters_at_most += 1
+                # Some may have been there before, or have been removed before.
+                self.shards[number].consumers[name].letters_changed(1 if body is not None else 0)
 
     def _answer(
         self, row: CallbackRow, stored: Mapping[Identity, int], answered: set[Identity]

@@ -22,8 +22,20 @@ class ConsumerProgress(Struct, kw_only=True, gc=False):
     counted_until: int = 0
     dead_letters: int | None = None
     letters_at_most: int = 0
+    letter_changes: int = 0  # since the shard was opened
     is_named: bool = True  # by the configuration
     oldest: tuple[int, int] | None = None  # its first unread event: position, recorded at
+
+    def letters_changed(self, most_added: int) -> None:
+        """Let them be counted again."""
+        self.dead_letters = None
+        self.letters_at_most += most_added
+        self.letter_changes += 1
+
+    def count_letters(self, count: int, *, after_changes: int) -> None:
+        """Remember how many were stored ``after_changes``; not where some changed since."""
+        if self.letter_changes == after_changes:
+            self.dead_letters = self.letters_at_most = count
 
 
 class LeasedShard:

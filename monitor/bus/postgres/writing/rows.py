@@ -68,7 +68,7 @@ class ShardRows(Struct, kw_only=True, gc=False):
             + len(self.processed)
             + len(self.callbacks)
             + len(self.dead_letters)
-            + (len(self.step.state) + 1 if self.step is not None else 0)
+            + (_size(self.step) if self.step is not None else 0)
         )
 
 
@@ -117,6 +117,10 @@ def event_rows(events: Iterable[Event]) -> list[NewEventRow]:
         )
         for event in events
     ]
+
+
+def _size(step: Step) -> int:
+    return 1 + len(step.state) + len(step.removed_letters)
 
 
 def _letter_rows(letters: Iterable[DeadLetter]) -> list[tuple[int, bytes]]:

@@ -117,12 +117,20 @@ DELETED_STATE = Part(
     " AND consumer_state.shard = given.shard AND consumer_state.consumer = given.consumer"
     " AND consumer_state.key = given.key",
 )
-# A step that is taken again after a crash names the same positions.
+# A step that is taken again after a crash names the same positions; so does a letter whose event
+# was sent again and refused for another reason.
 DEAD_LETTERS = Part(
     "letters",
     "shard int, consumer text, position bigint, body bytea",
     "INSERT INTO dead_letter (shard, consumer, position, body) SELECT * FROM {given} WHERE {held}"
-    " ON CONFLICT (shard, consumer, position) DO NOTHING",
+    " ON CONFLICT (shard, consumer, position) DO UPDATE SET body = excluded.body",
+)
+REMOVED_LETTERS = Part(
+    "removed_letters",
+    "shard int, consumer text, position bigint",
+    "DELETE FROM dead_letter USING {given} WHERE {held}"
+    " AND dead_letter.shard = given.shard AND dead_letter.consumer = given.consumer"
+    " AND dead_letter.position = given.position",
 )
 
 

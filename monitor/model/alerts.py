@@ -97,6 +97,10 @@ def fingerprint(name: str, identity: Mapping[str, str]) -> str:
     return hashlib.sha256(text).hexdigest()[:16]
 
 
+# Numbers of the transitions of an alert that may begin more than once under its start.
+OPENINGS = (0, *range(2, 10))
+
+
 def alert_event_id(key: str, starts_at: datetime, transition: str, number: int = 0) -> str:
     """Return the id of one transition; ``number`` for those that may recur in an alert."""
     start = starts_at.astimezone(UTC).strftime("%Y%m%dT%H%M%S%fZ")

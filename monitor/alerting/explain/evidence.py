@@ -21,7 +21,7 @@ from monitor.alerting.alerts.pending_step import EndedAlert
 from monitor.alerting.engine.committed_state import ended_alert
 from monitor.alerting.engine.engine import Engine
 from monitor.bus.contract import Recorded, StoredShard
-from monitor.model.alerts import Alert, alert_event_id
+from monitor.model.alerts import OPENINGS, Alert, alert_event_id
 from monitor.model.ends import run_end
 from monitor.model.events import AlertEvent
 from monitor.model.runs import RunKey, RunState, Status
@@ -30,8 +30,6 @@ _YIELD_EVERY = 500  # alerts: a long search must not delay a callback
 _PARTIAL_READ = 200  # alerts that keep a part of their evidence, whose first events are read
 _LOG_READ, _PAGE = 10_000, 500  # events after the end of a run
 _STARTS = ("fired", "flapping")
-# Numbers of the transitions of an alert that may begin more than once under its start.
-OPENINGS = (0, *range(2, 10))
 _BAD_ENDS = frozenset({Status.FAILED, Status.CANCELED, Status.LOST})
 
 _Identity = tuple[str, datetime]  # fingerprint and start

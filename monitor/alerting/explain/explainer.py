@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.explain.evidence import (
-    OPENINGS,
     EvidenceSearch,
     ExplainedRun,
     FoundAlert,
@@ -40,7 +39,7 @@ from monitor.alerting.explain.steps import (
     rule_steps,
 )
 from monitor.bus.contract import Recorded, StoredShard
-from monitor.model.alerts import Alert, alert_event_id
+from monitor.model.alerts import OPENINGS, Alert, alert_event_id
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_ids
 from monitor.model.live_state import Reachability
 from monitor.model.notifying import OutputTypes, WhyNotTaken, always_taken

@@ -14,7 +14,6 @@ from functools import partial
 import msgspec
 from msgspec import Struct
 
-from monitor.alerting.explain.evidence import OPENINGS
 from monitor.alerting.explain.explanation import (
     ExplanationStage,
     ExplanationStep,
@@ -22,7 +21,7 @@ from monitor.alerting.explain.explanation import (
     instant,
 )
 from monitor.bus.contract import DeadLetter, Recorded, StoredShard
-from monitor.model.alerts import Alert, alert_event_id
+from monitor.model.alerts import OPENINGS, Alert, alert_event_id
 from monitor.model.events import AlertEvent, Event, EventType
 from monitor.model.notifying import (
     NOTIFYING,

@@ -107,6 +107,18 @@ def test_new_dead_letters_fire_for_an_hour() -> None:
     assert rule.firing.facts["reason"] == "webhook refuses events for good; 3 are kept aside"
 
 
+def test_dead_letters_that_are_gone_end_it() -> None:
+    """It lasts while some are left, and one that is refused after that fires again."""
+    rule = part_rule("dead_letters:webhook")
+    history = [(0, 0), (5, 60), (2, 120), (0, 180), (0, 240), (1, 300)]
+    words = [
+        rule.evaluate(facts(consumer("webhook", dead_letters=count)), seconds)
+        for count, seconds in history
+    ]
+    assert words == ["ok", "firing", "firing", "ok", "ok", "firing"]
+    assert rule.firing.since == at(300)
+
+
 def test_lost_events_fire_for_an_hour() -> None:
     """Events that the full store deleted fire for each output that had not read them."""
     rule = part_rule("lost:mqtt")

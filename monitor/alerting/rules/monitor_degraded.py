@@ -92,7 +92,8 @@ def evaluate(
     if kind == LOST:
         count = consumer.lost
         reason = f"{count:,} events went from the full store before {name} had read them"
-    memory = _losses(memory, count, now)
+    # Without dead letters all were resent or dropped: nothing is left to be done.
+    memory = Losses(count=0) if kind == DEAD_LETTERS and not count else _losses(memory, count, now)
     if memory.since is None:
         return RuleAnswer(Ok(at=now), memory)
     return RuleAnswer(_firing(memory.since, now, what=name, reason=reason), memory)

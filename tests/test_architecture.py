@@ -37,6 +37,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "outputs.metrics",
         "outputs.cloudevents",
         "outputs.payload_schemas",
+        "outputs.dead_letters.LetterAction",
+        "outputs.dead_letters.LettersProcessed",
         "outputs.replaying.Replayed",
         "bus.contract",
         "bus.shards.SOLE",

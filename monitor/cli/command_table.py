@@ -170,8 +170,13 @@ COMMANDS = (
     CommandEntry(
         "dead-letters",
         "monitor.cli.dead_letters:dead_letters",
-        "List the newest events that an output refused for good.",
-        ("dead-letters", "dead-letters --for webhook --output wide"),
+        "List events that an output refused for good, resend or drop them.",
+        (
+            "dead-letters",
+            "dead-letters --for webhook --output wide",
+            "dead-letters resend webhook --all",
+            "dead-letters drop mqtt acme:job_group:7827359:failed",
+        ),
     ),
     CommandEntry(
         "track",

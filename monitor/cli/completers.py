@@ -51,6 +51,16 @@ def silence_actions() -> list[str]:
     return ["add", "list", "expire"]
 
 
+def letter_actions() -> list[str]:
+    """Offer what can be done with dead letters."""
+    return ["list", "resend", "drop"]
+
+
+def letter_words(ctx: typer.Context) -> list[str]:
+    """Offer the outputs; only the daemon knows the ids of events."""
+    return [] if typed_words(ctx) else outputs(ctx)
+
+
 def notify_actions() -> list[str]:
     """Offer what can be done with channels."""
     return ["test", "list"]

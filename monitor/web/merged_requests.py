@@ -31,6 +31,7 @@ from monitor.model.reports import Report, summary_of
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.model.suggestions import did_you_mean
 from monitor.model.words import listed
+from monitor.outputs.dead_letters import LetterAction, LettersProcessed
 from monitor.outputs.replaying import Replayed
 from monitor.web.http.request_parsing import SHOWN
 from monitor.web.requests import AlertingRequests, Requests
@@ -222,6 +223,28 @@ class _MergedAlerting:
             return merged
         merged = msgspec.structs.replace(merged, missing=(*merged.missing, *stale))
         return msgspec.structs.replace(merged, verdict=summary_of(merged))
+
+    async def process_letters(
+        self, output: str, action: LetterAction, event_ids: tuple[str, ...] | None
+    ) -> LettersProcessed:
+        shards = [shard for shard in self._shards.all() if output in shard.alerting.outputs()]
+        if not shards:
+            raise KeyError(output)
+        done = await self._of_each(
+            lambda shard: shard.alerting.process_letters(output, action, event_ids), of=shards
+        )
+        reasons = dict.fromkeys(each.reason for each in done if each.reason is not None)
+        missing = set.intersection(*(set(each.missing) for each in done))
+        return LettersProcessed(
+            output=output,
+            sent=sum(each.sent for each in done),
+            refused=sum(each.refused for each in done),
+            skipped=sum(each.skipped for each in done),
+            dropped=sum(each.dropped for each in done),
+            missing=tuple(sorted(missing)),
+            left=sum(each.left for each in done),
+            reason="; ".join(reasons) or None,
+        )
 
     async def _of_each(
         self,

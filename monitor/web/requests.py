@@ -15,7 +15,11 @@ from monitor.model.alerts import Alert, AlertingSnapshot, AppliedRule, PastQuery
 from monitor.model.notifying import NotificationStatus, OutputTypes
 from monitor.model.reports import Report
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
+from monitor.outputs.dead_letters import LetterAction, LettersProcessed
 from monitor.outputs.replaying import Replayed
+
+# Output, action, ids of events; None: all dead letters of the output.
+ProcessLetters = Callable[[str, LetterAction, tuple[str, ...] | None], Awaitable[LettersProcessed]]
 
 
 class Requests(Struct, frozen=True, kw_only=True):
@@ -59,3 +63,4 @@ class AlertingRequests(Struct, frozen=True, kw_only=True):
     notifications: Callable[[Sequence[Alert]], Awaitable[Sequence[NotificationStatus]]]
     replay: Callable[[str, datetime], Awaitable[Replayed]]  # output, since
     report: Callable[[ReportQuery], Awaitable[Report]]
+    process_letters: ProcessLetters

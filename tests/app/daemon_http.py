@@ -46,7 +46,7 @@ class Face:
         ):
             return await answer.json()
 
-    async def post(self, path: str, **body: str) -> Any:
+    async def post(self, path: str, **body: str | bool) -> Any:
         async with (
             aiohttp.ClientSession(timeout=_TIMEOUT) as session,
             session.post(self.url + path, json=body) as answer,

@@ -28,6 +28,7 @@ from monitor.model.events import EventType
 from monitor.model.live_state import Reachability, ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Status
 from monitor.model.triggers import DailyTrigger
+from monitor.outputs.dead_letters import LetterAction, LettersProcessed
 from monitor.outputs.replaying import Replayed
 from monitor.supervisor import Supervisor, Waits
 from monitor.tracking.live_state import LiveState
@@ -106,6 +107,12 @@ class Holder:
         del since
         return Replayed(output=output, sent=3, skipped=0, refused=0)
 
+    async def process_letters(
+        self, output: str, action: LetterAction, event_ids: tuple[str, ...] | None
+    ) -> LettersProcessed:
+        assert (action, event_ids) == (LetterAction.RESEND, ("a", "b"))
+        return LettersProcessed(output=output, sent=1, missing=("b",), left=4)
+
     def shown(self) -> ShownShard:
         return ShownShard(
             name="sales",
@@ -119,6 +126,7 @@ class Holder:
                 retention=Retention(),
                 types=lambda: {"mqtt": frozenset(EventType)},
                 replay=self.replay,
+                process_letters=self.process_letters,
             ),
             requests=ShardRequests(track=self.track, untrack=self.untrack, webhooks=self.webhooks),
             outputs=tuple,
@@ -258,6 +266,8 @@ async def test_answers_of_the_holder_come_back(pair: Pair) -> None:
         rows = await sales.requests.webhooks("sales", "sync", "7")
         assert rows == [{"workspace": "sales", "action": "sync", "flow": "7"}]
         assert (await sales.alerting.replay("mqtt", CLOCK.now())).sent == 3
+        letters = await sales.alerting.process_letters("mqtt", LetterAction.RESEND, ("a", "b"))
+        assert letters == LettersProcessed(output="mqtt", sent=1, missing=("b",), left=4)
         assert not await sales.alerting.acknowledge("9f86", CLOCK.now(), "ann", "")
 
 

@@ -1,8 +1,9 @@
-"""``alerts``, ``silence``, ``explain`` and ``replay`` against a server."""
+"""``alerts``, ``silence``, ``explain``, ``replay`` and ``dead-letters`` against a server."""
 
 from __future__ import annotations
 
 import getpass
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from monitor.cli.main import main
 from monitor.model.alerts import AlertState, Severity
 from monitor.model.runs import PipelineKind
+from monitor.outputs.dead_letters import LetterAction, LettersProcessed
 from tests.cli.command_process import CommandProcess
 from tests.cli.daemon_scenario import DaemonClientScenario, daemon_client
 
@@ -186,6 +188,12 @@ def test_a_silence_that_cannot_be_meant_is_refused_at_once(
         (["explain", "plan"], "plan is named without an id; write explain plan 11"),
         (["replay", "--to", "mqtt"], "Missing option '--since'"),
         (["replay", "--to", "mqtt", "--since", "today"], "is not an ISO 8601 instant"),
+        (["dead-letters", "purge"], "'purge' is none of list, resend, drop"),
+        (["dead-letters", "list", "mqtt"], "list takes no further words, only --for OUTPUT"),
+        (["dead-letters", "resend"], "name the output, and ids of events or --all: resend mqtt"),
+        (["dead-letters", "drop", "mqtt"], "name the output, and ids of events or --all"),
+        (["dead-letters", "drop", "mqtt", "id", "--all"], "ids of events or --all: drop mqtt"),
+        (["dead-letters", "drop", "--for", "mqtt", "--all"], "belongs to list; write drop mqtt"),
     ],
 )
 def test_wrong_usage_exits_2(
@@ -259,3 +267,31 @@ async def test_an_output_is_sent_the_past_again(client: DaemonClientScenario) ->
     assert (output, abs(since - before) < timedelta(minutes=1)) == ("webhook", True)
     wrong = await client.type("replay", "--since", "2026-11-21T11:00:00Z", "--to", "mqt")
     assert (wrong.code, "did you mean mqtt?" in wrong.err) == (1, True)
+
+
+async def test_dead_letters_are_resent_and_dropped(client: DaemonClientScenario) -> None:
+    """By the ids of events, or all; what became of them is printed."""
+    done = await client.type("dead-letters", "resend", "mqtt", "a", "b")
+    head, row = (line.split() for line in done.out.splitlines())
+    assert (done.code, dict(zip(head, row, strict=False))["sent"]) == (0, "2")
+    assert (await client.rows("dead-letters", "drop", "webhook", "--all"))[0]["left"] == 1
+    assert client.alerting.processed_letters == [
+        ("mqtt", LetterAction.RESEND, ("a", "b")),
+        ("webhook", LetterAction.DROP, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "letters",
+    [
+        LettersProcessed(output="mqtt", sent=1, refused=1, left=1),
+        LettersProcessed(output="mqtt", left=1, reason="cannot be reached"),
+    ],
+)
+async def test_a_resend_that_was_not_accepted_exits_1(
+    client: DaemonClientScenario, letters: LettersProcessed
+) -> None:
+    """What became of the letters is printed all the same."""
+    client.alerting.letters = letters
+    done = await client.type("dead-letters", "resend", "mqtt", "--all", "--json")
+    assert (done.code, json.loads(done.out)[0]["left"]) == (1, 1)

@@ -52,6 +52,8 @@ TYPED = [
     ("replay --to alert", ["alertmanager:mail:9093"]),
     ("replay --to f", ["file"]),
     ("dead-letters --for f", ["file"]),
+    ("dead-letters res", ["resend"]),
+    ("dead-letters drop f", ["file"]),
     ("sta", ["status"]),
     ("runs --output ", ["table", "wide", "json", "csv"]),
     ("events --type run.fail", ["run.failed"]),

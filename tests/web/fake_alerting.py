@@ -35,6 +35,7 @@ from monitor.model.events import EventType
 from monitor.model.notifying import NotificationStatus, OutputTypes, why_not_notified
 from monitor.model.reports import Report
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
+from monitor.outputs.dead_letters import LetterAction, LettersProcessed
 from monitor.outputs.replaying import Replayed
 from monitor.web.requests import AlertingRequests
 
@@ -57,6 +58,8 @@ class FakeAlerting:
         self.replayed: list[tuple[str, datetime]] = []
         self.report: Report | None = None  # its lines; None: nothing has happened
         self.reports_asked: list[ReportQuery] = []
+        self.processed_letters: list[tuple[str, LetterAction, tuple[str, ...] | None]] = []
+        self.letters = LettersProcessed(output="mqtt", sent=2, left=1)
 
     def requests(self) -> AlertingRequests:
         return AlertingRequests(
@@ -79,6 +82,7 @@ class FakeAlerting:
             notifications=self._notifications,
             replay=self._replay,
             report=self._report,
+            process_letters=self._process_letters,
         )
 
     def show(self, *alerts: Alert, **more: Any) -> None:
@@ -195,6 +199,12 @@ class FakeAlerting:
     async def _replay(self, output: str, since: datetime) -> Replayed:
         self.replayed.append((output, since))
         return Replayed(output=output, sent=3, skipped=0, refused=0)
+
+    async def _process_letters(
+        self, output: str, action: LetterAction, event_ids: tuple[str, ...] | None
+    ) -> LettersProcessed:
+        self.processed_letters.append((output, action, event_ids))
+        return msgspec.structs.replace(self.letters, output=output)
 
 
 def _explanation(about: str, *alerts: Alert) -> Explanation:

@@ -13,6 +13,7 @@ from monitor.model.alerts import AlertState
 from monitor.model.errors import ConfigurationError
 from monitor.model.live_state import Reachability
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
+from monitor.outputs.dead_letters import LetterAction, LettersProcessed
 from monitor.web.merged_requests import merged_alerting, merged_requests
 from monitor.web.shown_shards import (
     MergedLiveState,
@@ -164,6 +165,19 @@ async def test_a_replay_adds_up_all_shards(
     replayed = await merged_alerting(directory).replay("mqtt", ManualClock().now())
     assert (replayed.sent, replayed.reason) == (6, None)
     assert [len(shard.alerting.replayed) for shard in shards] == [1, 1]
+
+
+async def test_dead_letters_of_all_shards_are_processed(
+    shards: list[ServedShard], directory: ShardDirectory
+) -> None:
+    """Each shard looks for the events; missing is what none of them has."""
+    for shard, missing in zip(shards, (("a", "b"), ("b", "c")), strict=True):
+        letters = LettersProcessed(output="mqtt", sent=1, left=2, missing=missing)
+        shard.alerting.letters = letters
+    ids = ("a", "b", "c")
+    done = await merged_alerting(directory).process_letters("mqtt", LetterAction.RESEND, ids)
+    assert done == LettersProcessed(output="mqtt", sent=2, left=4, missing=("b",))
+    assert [len(shard.alerting.processed_letters) for shard in shards] == [1, 1]
 
 
 async def test_a_run_is_explained_by_the_shard_of_its_workspace(

@@ -9,6 +9,7 @@ import pytest
 
 from monitor.model.alerts import AlertState, Severity
 from monitor.model.runs import PipelineKind, Status
+from monitor.outputs.dead_letters import LetterAction
 from tests.web.site import Answer, Site
 
 SILENCE = {
@@ -255,6 +256,39 @@ async def test_an_invalid_replay_is_refused(
     refusal = problem(await site.post("/api/v1/replay", json=body))
     assert (refusal[0], refusal[1][: len(detail)]) == (status, detail)
     assert site.alerting.replayed == []
+
+
+@pytest.mark.parametrize("action", LetterAction)
+async def test_dead_letters_are_resent_and_dropped(site: Site, action: LetterAction) -> None:
+    """Some by their events, or all; the answer says what became of them."""
+    route = f"/api/v1/dead-letters/{action}"
+    answer = await site.post(route, json={"output": "mqtt", "event_ids": ["a", "b"]})
+    assert (answer.document["sent"], answer.document["left"]) == (2, 1)
+    await site.post(route, json={"output": "webhook", "all": True})
+    assert site.alerting.processed_letters == [
+        ("mqtt", action, ("a", "b")),
+        ("webhook", action, None),
+    ]
+
+
+@pytest.mark.parametrize("action", LetterAction)
+@pytest.mark.parametrize(
+    ("body", "status", "detail"),
+    [
+        ({"output": "mqt", "all": True}, 404, "output: 'mqt' is not known; did you mean mqtt?"),
+        ({"output": "mqtt"}, 400, "event_ids: name the events, or set all to true"),
+        ({"output": "mqtt", "event_ids": ["a"], "all": True}, 400, "event_ids: name the events"),
+        ({"output": "mqtt", "event_ids": ["a"] * 1_001}, 400, "body: Expected `array` of length"),
+        ({"output": "mqtt", "ids": ["a"]}, 400, "body: Object contains unknown field `ids`"),
+    ],
+)  # fmt: skip
+async def test_a_request_about_dead_letters_names_them(
+    site: Site, action: LetterAction, body: dict[str, Any], status: int, detail: str
+) -> None:
+    """A request that names none, or too many, changes nothing."""
+    refusal = problem(await site.post(f"/api/v1/dead-letters/{action}", json=body))
+    assert (refusal[0], refusal[1][: len(detail)]) == (status, detail)
+    assert site.alerting.processed_letters == []
 
 
 async def test_past_alerts_of_a_removed_rule_are_found(site: Site) -> None:

@@ -85,7 +85,10 @@ async def test_no_name_of_an_alert_or_silence_is_a_failure(
 
 
 @MANY
-@given(path=st.sampled_from(["silences", "replay"]), body=FIELDS | VALUES)
+@given(
+    path=st.sampled_from(["silences", "replay", "dead-letters/resend", "dead-letters/drop"]),
+    body=FIELDS | VALUES,
+)
 @example(
     path="silences",
     body={
@@ -109,8 +112,10 @@ async def test_no_wish_is_a_failure(site: Site, path: str, body: object) -> None
     """Any document is applied or refused, and a refused one changes nothing."""
     before = site.alerting.snapshot.silences
     del site.alerting.replayed[:]
+    del site.alerting.processed_letters[:]
     status = status_of(await site.post(f"/api/v1/{path}", data=json.dumps(body), headers=JSON))
     assert status in (200, 201, 400, 404)
     if status in (400, 404):
         assert site.alerting.snapshot.silences == before
         assert site.alerting.replayed == []
+        assert site.alerting.processed_letters == []

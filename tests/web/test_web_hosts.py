@@ -46,6 +46,8 @@ WRITES = [
     ("POST", "/api/v1/silences"),
     ("DELETE", "/api/v1/silences/9"),
     ("POST", "/api/v1/replay"),
+    ("POST", "/api/v1/dead-letters/resend"),
+    ("POST", "/api/v1/dead-letters/drop"),
     ("PUT", "/api/v1/track"),
     ("PATCH", "/api/v1/track"),
 ]

@@ -73,6 +73,7 @@ class Mirror:
             retention=configuration.storage.retention,
             types=lambda: output_types(configuration.outputs),
             replay=asked.replay,
+            process_letters=asked.process_letters,
         )
         self.shown = ShownShard(
             name=record.name,

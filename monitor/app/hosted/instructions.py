@@ -19,6 +19,7 @@ from monitor.model.errors import (
     TryLaterError,
 )
 from monitor.model.runs import RunKind
+from monitor.outputs.dead_letters import LetterAction, LettersProcessed
 from monitor.outputs.replaying import Replayed
 from monitor.web.requests import AlertingRequests, ShardRequests
 from monitor.web.shown_shards import ShownShard
@@ -72,7 +73,22 @@ class ReplayTo(Struct, frozen=True, kw_only=True, tag=True):
     since: datetime
 
 
-InstructionBody = AddSilence | ExpireSilence | Acknowledge | Track | Untrack | Webhooks | ReplayTo
+class ProcessLetters(Struct, frozen=True, kw_only=True, tag=True):
+    output: str
+    action: LetterAction
+    event_ids: tuple[str, ...] | None
+
+
+InstructionBody = (
+    AddSilence
+    | ExpireSilence
+    | Acknowledge
+    | Track
+    | Untrack
+    | Webhooks
+    | ReplayTo
+    | ProcessLetters
+)
 
 
 class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -82,6 +98,7 @@ class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     detail: str | None = None  # one sentence
     rows: list[dict[str, Any]] | None = None
     replayed: Replayed | None = None
+    letters: LettersProcessed | None = None
     error: str | None = None
     sort: str | None = None
 
@@ -108,7 +125,8 @@ class InstructionRunner:
     An outcome that could not be stored is stored later; only a holder that dies or loses the shard
     in between leaves an instruction to be executed again, before any later one. Then a silence, an
     acknowledgement or a tracked run stays as it is, and webhook tasks are compared again. A replay
-    sends its events again, and a test its request: both at least once, under the same ids.
+    sends its events again, as a resend does its letters that are left, and a test its request: all
+    at least once, under the same ids.
     """
 
     def __init__(self, instructions: ShardInstructions, *, shown: Callable[[], ShownShard]) -> None:
@@ -160,6 +178,8 @@ async def execute(body: InstructionBody, shard: ShownShard) -> Outcome:
             return Outcome(rows=await shard.requests.webhooks(workspace, action, flow))
         case ReplayTo():
             return Outcome(replayed=await _replay(body, shard.alerting))
+        case ProcessLetters():
+            return Outcome(letters=await _process_letters(body, shard.alerting))
         case _:
             return Outcome(done=await _change_alerting(body, shard.alerting))
 
@@ -168,6 +188,13 @@ async def _replay(replay: ReplayTo, alerting: AlertingRequests) -> Replayed:
     if replay.output not in alerting.outputs():
         return Replayed(output=replay.output, sent=0, skipped=0, refused=0, reason="not configured")
     return await alerting.replay(replay.output, replay.since)
+
+
+async def _process_letters(body: ProcessLetters, alerting: AlertingRequests) -> LettersProcessed:
+    if body.output not in alerting.outputs():
+        missing = body.event_ids or ()
+        return LettersProcessed(output=body.output, missing=missing, reason="not configured")
+    return await alerting.process_letters(body.output, body.action, body.event_ids)
 
 
 async def _change_alerting(
@@ -224,6 +251,15 @@ class InstructedShard:
             return outcome.replayed
         return Replayed(output=output, sent=0, skipped=0, refused=0, reason=self._stored())
 
+    async def process_letters(
+        self, output: str, action: LetterAction, event_ids: tuple[str, ...] | None
+    ) -> LettersProcessed:
+        body = ProcessLetters(output=output, action=action, event_ids=event_ids)
+        outcome = await self._ask(body)
+        if outcome is not None and outcome.letters is not None:
+            return outcome.letters
+        return LettersProcessed(output=output, reason=self._stored())
+
     def alerting(self, shown: AlertingRequests) -> AlertingRequests:
         """Return these requests; those with a change are passed on to the holder."""
         return msgspec.structs.replace(
@@ -232,6 +268,7 @@ class InstructedShard:
             expire_silence=self.expire_silence,
             acknowledge=self.acknowledge,
             replay=self.replay,
+            process_letters=self.process_letters,
         )
 
     def requests(self) -> ShardRequests:

@@ -28,6 +28,7 @@ from monitor.model.events import Event
 from monitor.model.notifying import OutputTypes
 from monitor.model.registries import PartRegistry
 from monitor.model.reports import Report
+from monitor.outputs.dead_letters import DeadLetters
 from monitor.outputs.delivery import DeliveryMetrics
 from monitor.outputs.event_output import DaemonInfo, EventOutput, OutputParts
 from monitor.outputs.records import RECORDS
@@ -88,6 +89,7 @@ class Outputs:
         self._sections: dict[str, _Section] = {}
         self._by_name: dict[str, EventOutput] = {}
         self.replays = Replays(self._by_name, bus=bus, clock=clock)
+        self.dead_letters = DeadLetters(self._by_name, bus=bus, clock=clock)
         for name, section in self.plan(settings, info=info).built.items():
             self._add(name, section)
 

@@ -22,7 +22,7 @@ from monitor.model.notifying import OutputTypes, WhyNotTaken, always_taken
 from monitor.model.runs import RunKey, RunKind
 from monitor.outputs.replaying import Replayed
 from monitor.tracking.live_state import LiveStateView
-from monitor.web.requests import AlertingRequests
+from monitor.web.requests import AlertingRequests, ProcessLetters
 
 
 class AdminRequests:
@@ -89,6 +89,7 @@ def alerting_requests(
     types: Callable[[], OutputTypes],
     why_not_taken: WhyNotTaken = always_taken,
     replay: Callable[[str, datetime], Awaitable[Replayed]],
+    process_letters: ProcessLetters,
 ) -> AlertingRequests:
     """Return the requests that alerting and the outputs of a shard answer; ``types`` by output."""
     explainer = Explainer(
@@ -136,4 +137,5 @@ def alerting_requests(
         notifications=explainer.notifications.of,
         replay=replay,
         report=reporter.report,
+        process_letters=process_letters,
     )

@@ -184,6 +184,7 @@ class HostedShard:
                 types=self.outputs.types,
                 why_not_taken=self.outputs.why_not_taken,
                 replay=self.outputs.replays.replay,
+                process_letters=self.outputs.dead_letters.process,
             ),
             requests=ShardRequests(
                 track=requests.track,

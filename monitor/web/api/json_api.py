@@ -12,6 +12,7 @@ import msgspec
 from aiohttp import web
 
 from monitor.web.api.badges import Badges
+from monitor.web.api.dead_letters import drop_write, resend_write
 from monitor.web.api.event_stream import EventStreams, stream_route
 from monitor.web.api.message_schemas import MessageSchemas
 from monitor.web.api.openapi import openapi_document
@@ -99,6 +100,8 @@ def json_api(
             expire_write(sources),
             acknowledge_write(sources),
             replay_write(sources),
+            resend_write(sources),
+            drop_write(sources),
         ],
         raw=[stream_route(streams), schemas.route(), *Badges(sources).routes()],
         settings=sources.settings,

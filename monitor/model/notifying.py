@@ -7,7 +7,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from monitor.model.events import Event, EventType
+from monitor.model.alerts import Alert, AlertState, alert_event_id
+from monitor.model.events import AlertEvent, Event, EventType
 
 # An alert that fires begins with one of these; an end alone is no notification of it.
 STARTS = frozenset({EventType.ALERT_FIRED, EventType.ALERT_FLAPPING})
@@ -35,6 +36,48 @@ class NotificationStatus(Struct, frozen=True, kw_only=True):
     at: datetime | None = None
     through: tuple[str, ...] = ()  # the outputs that took the newest
     why_not: str | None = None
+
+
+class MessagePreview(Struct, frozen=True, kw_only=True):
+    """The message that a channel would send about an alert now, or why it would not.
+
+    ``to`` is a mail address; None is that of the channel. ``text`` is in the form of the service,
+    ``form``: html, markdown, text or short.
+    """
+
+    channel: str
+    why_not: str | None = None
+    to: str | None = None
+    form: str | None = None
+    subject: str | None = None
+    text: str | None = None
+
+
+def event_now(alert: Alert, now: datetime) -> AlertEvent:
+    """Return the event by which channels are sent an alert as it is."""
+    if alert.ends_at is not None:
+        type_ = EventType.ALERT_RESOLVED
+    else:
+        type_ = EventType.ALERT_FLAPPING if alert.is_flapping else EventType.ALERT_FIRED
+    word = type_.removeprefix("alert.")
+    return AlertEvent(
+        id=alert_event_id(alert.fingerprint, alert.starts_at, word),
+        type=type_,
+        alert=alert,
+        occurred_at=alert.ends_at or alert.starts_at,
+        recorded_at=now,
+    )
+
+
+def why_no_event(alert: Alert) -> str | None:
+    """Return why no output is sent anything of an alert now; None where outputs are."""
+    if alert.state is AlertState.PENDING:
+        return "the alert is pending, and fires only if its condition lasts"
+    if alert.ends_at is not None:
+        return None if alert.is_notified else "the alert ended without a notification"
+    if alert.muted_by:
+        return f"the alert is muted by {', '.join(alert.muted_by)}"
+    return None
 
 
 def why_not_notified(outputs: OutputTypes) -> str | None:

@@ -16,7 +16,8 @@ from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics
 from monitor.model.checks import CheckLine
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError
-from monitor.model.events import Event
+from monitor.model.events import AlertEvent, Event
+from monitor.model.notifying import MessagePreview
 from monitor.model.reports import Report
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
 from monitor.outputs.settings import DeliverySettings, OutputRecord
@@ -108,6 +109,13 @@ class EventOutput(ABC):
 
     def why_not_taken(self, event: Event) -> str | None:  # noqa: ARG002 - a hook
         """Return why an event of its `types` is still nothing for it; None where it takes it."""
+        return None
+
+    async def preview(self, event: AlertEvent) -> MessagePreview | None:  # noqa: ARG002 - a hook
+        """Return the message that it would send to people about an event; sends nothing.
+
+        None: it sends none to people.
+        """
         return None
 
     def overwritten(self) -> OverwrittenTopics | None:

@@ -28,6 +28,7 @@ from monitor.model.errors import (
 )
 from monitor.model.events import AlertEvent, Event, EventType
 from monitor.model.mute_windows import is_muted, parse_mute_window
+from monitor.model.notifying import MessagePreview
 from monitor.model.waits import WakeSignal
 from monitor.outputs.certificates import ANSWER_SECONDS
 from monitor.outputs.event_output import EventOutput, OutputParts, Run, give_answer
@@ -108,6 +109,25 @@ class ChannelOutput(EventOutput):
 
     def why_not_taken(self, event: Event) -> str | None:
         return self._selection.why_not(event)
+
+    async def preview(self, event: AlertEvent) -> MessagePreview:
+        """Return the message that would be sent about the event now, or why none would."""
+        why_not = self._selection.why_not(event)
+        if why_not is None and is_muted(self._mute, self._clock.now()):
+            why_not = f"the channel is muted now: {'; '.join(self._settings.mute)}"
+        if why_not is None and not self._sender.is_open:
+            why_not = "the channel has not started yet"
+        if why_not is not None:
+            return MessagePreview(channel=self._settings.name, why_not=why_not)
+        recipient = self._recipient_of(event)
+        message = await self._sender.written([event], recipient=recipient)
+        return MessagePreview(
+            channel=self._settings.name,
+            to=recipient.address,
+            form=message.form,
+            subject=message.subject,
+            text=message.body,
+        )
 
     async def _tasks(self) -> dict[str, Run]:
         await self._sender.open()

@@ -23,7 +23,7 @@ from monitor.outputs.notify.channel_metrics import ChannelMetrics
 from monitor.outputs.notify.composer import Composer, Content
 from monitor.outputs.notify.recipients import CHANNEL, Recipient
 from monitor.outputs.notify.selection import Sendable
-from monitor.outputs.notify.service import Service
+from monitor.outputs.notify.service import Message, Service
 from monitor.outputs.notify.settings import ChannelSettings
 from monitor.outputs.notify.templates import Templates
 
@@ -50,6 +50,7 @@ class MessageSender:
             page_url=parts.page_url,
         )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"channel {settings.name}")
+        self.is_open = False
         self.reason: str | None = None  # why the last message was not taken
         messages = ChannelMetrics.of(parts.registry).messages
         self._counters = {
@@ -60,6 +61,7 @@ class MessageSender:
     async def open(self) -> None:
         """Load the library and the templates, which takes a while."""
         self._service, self._composer = await self._in_thread(self._opened)
+        self.is_open = True
 
     async def _in_thread(self, call: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
@@ -71,6 +73,12 @@ class MessageSender:
     def parts_of(self, events: Sequence[Sendable]) -> list[Sequence[Sendable]]:
         """Return the events of each message; a pager has an incident for each alert."""
         return [[event] for event in events] if self._service.has_incidents else [events]
+
+    async def written(self, events: Sequence[Sendable], *, recipient: Recipient) -> Message:
+        """Return the message that `send` would send; sends nothing."""
+        content = self._composer.content(events, note=recipient.why)
+        # Not in the channel's thread, where a service may be waited for.
+        return await asyncio.to_thread(self._composer.written, content, self._service)
 
     async def send(
         self,

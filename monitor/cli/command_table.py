@@ -42,8 +42,12 @@ COMMANDS = (
     CommandEntry(
         "notify",
         "monitor.cli.notify:notify",
-        "List the channels to people, or send a marked test through them.",
-        ("notify test data-team", "notify list -c /etc/dataprep-monitor/monitor.toml"),
+        "List the channels to people, test them, or preview their messages.",
+        (
+            "notify test data-team",
+            "notify list -c /etc/dataprep-monitor/monitor.toml",
+            "notify preview 9f86d081884c7d65",
+        ),
     ),
     CommandEntry(
         "operations",

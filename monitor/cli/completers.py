@@ -63,7 +63,7 @@ def letter_words(ctx: typer.Context) -> list[str]:
 
 def notify_actions() -> list[str]:
     """Offer what can be done with channels."""
-    return ["test", "list"]
+    return ["test", "list", "preview"]
 
 
 def silence_words(ctx: typer.Context) -> list[str]:

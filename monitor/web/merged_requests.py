@@ -25,7 +25,7 @@ from monitor.model.alerts import (
     Silence,
 )
 from monitor.model.errors import ConfigurationError
-from monitor.model.notifying import NotificationStatus, OutputTypes
+from monitor.model.notifying import MessagePreview, NotificationStatus, OutputTypes
 from monitor.model.public_shapes import filled
 from monitor.model.reports import Report, summary_of
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
@@ -153,6 +153,13 @@ class _MergedAlerting:
             found = await shard.alerting.explain_alert(fingerprint)
             if found is not None:
                 return found
+        return None
+
+    async def preview(self, fingerprint: str) -> Sequence[MessagePreview] | None:
+        for shard in self._shards.all():
+            alerting = shard.alerting
+            if _knows(alerting.snapshot(), fingerprint) or alerting.ended(fingerprint):
+                return await alerting.preview(fingerprint)
         return None
 
     async def explain_run(self, key: RunKey) -> Explanation | None:

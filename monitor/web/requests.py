@@ -12,7 +12,7 @@ from monitor.alerting.alerts.silences import Labels
 from monitor.alerting.explain.explanation import Explanation
 from monitor.alerting.reports.report_query import ReportQuery
 from monitor.model.alerts import Alert, AlertingSnapshot, AppliedRule, PastQuery, Silence
-from monitor.model.notifying import NotificationStatus, OutputTypes
+from monitor.model.notifying import MessagePreview, NotificationStatus, OutputTypes
 from monitor.model.reports import Report
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.outputs.dead_letters import LetterAction, LettersProcessed
@@ -64,3 +64,5 @@ class AlertingRequests(Struct, frozen=True, kw_only=True):
     replay: Callable[[str, datetime], Awaitable[Replayed]]  # output, since
     report: Callable[[ReportQuery], Awaitable[Report]]
     process_letters: ProcessLetters
+    # What channels would send about the alert of a fingerprint; None where it is not known.
+    preview: Callable[[str], Awaitable[Sequence[MessagePreview] | None]]

@@ -16,16 +16,17 @@ from prometheus_client import CollectorRegistry
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.settings import AlertingSettings
 from monitor.app.elsewhere.mirrors import Mirrors
-from monitor.app.hosted.instructions import AddSilence, InstructionRunner, execute
+from monitor.app.hosted.instructions import AddSilence, InstructedShard, InstructionRunner, execute
 from monitor.app.hosted.request_routing import alerting_requests
 from monitor.bus.contract import Change, Retention, Start
 from monitor.bus.shards import ShardGranted, ShardRecord
 from monitor.config import Configuration
-from monitor.model.alerts import Silence
+from monitor.model.alerts import Alert, Silence
 from monitor.model.clock import SystemClock
 from monitor.model.errors import BusUnavailableError, NoSuchObjectError
 from monitor.model.events import EventType
 from monitor.model.live_state import Reachability, ScheduleKnown
+from monitor.model.notifying import MessagePreview
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Status
 from monitor.model.triggers import DailyTrigger
 from monitor.outputs.dead_letters import LetterAction, LettersProcessed
@@ -35,13 +36,14 @@ from monitor.tracking.live_state import LiveState
 from monitor.tracking.pipeline_health import PipelineHealthTracker
 from monitor.tracking.status_memory import StatusMemory
 from monitor.web.health import ClusterProblems
-from monitor.web.requests import ShardRequests
+from monitor.web.requests import AlertingRequests, ShardRequests
 from monitor.web.shown_shards import ShownShard
 from monitor.web.views.daemon.cluster import without_holder
 from tests.app.eventually import eventually
 from tests.bus.examples import SOON, run
 from tests.bus.postgres_members import shards
 from tests.bus.postgres_stores import LONG_SECONDS, StoreHost, store_cluster
+from tests.outputs.alert_histories import alert
 
 CLOCK = SystemClock()
 ORDERS = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
@@ -113,21 +115,28 @@ class Holder:
         assert (action, event_ids) == (LetterAction.RESEND, ("a", "b"))
         return LettersProcessed(output=output, sent=1, missing=("b",), left=4)
 
+    async def preview(self, fingerprint: str | Alert) -> list[MessagePreview]:
+        return [MessagePreview(channel="team", subject=f"about {fingerprint}")]
+
+    def alerting(self) -> AlertingRequests:
+        return alerting_requests(
+            self.engine,
+            bus=self.bus,
+            view=self.live_state.view,
+            clock=CLOCK,
+            retention=Retention(),
+            types=lambda: {"mqtt": frozenset(EventType)},
+            replay=self.replay,
+            process_letters=self.process_letters,
+            previews=self.preview,
+        )
+
     def shown(self) -> ShownShard:
         return ShownShard(
             name="sales",
             bus=self.bus,
             live=self.live_state.view,
-            alerting=alerting_requests(
-                self.engine,
-                bus=self.bus,
-                view=self.live_state.view,
-                clock=CLOCK,
-                retention=Retention(),
-                types=lambda: {"mqtt": frozenset(EventType)},
-                replay=self.replay,
-                process_letters=self.process_letters,
-            ),
+            alerting=msgspec.structs.replace(self.alerting(), preview=self.preview),
             requests=ShardRequests(track=self.track, untrack=self.untrack, webhooks=self.webhooks),
             outputs=tuple,
         )
@@ -269,6 +278,11 @@ async def test_answers_of_the_holder_come_back(pair: Pair) -> None:
         letters = await sales.alerting.process_letters("mqtt", LetterAction.RESEND, ("a", "b"))
         assert letters == LettersProcessed(output="mqtt", sent=1, missing=("b",), left=4)
         assert not await sales.alerting.acknowledge("9f86", CLOCK.now(), "ann", "")
+        assert await sales.alerting.preview("9f86") is None
+        assert pair.south.store.elsewhere is not None
+        asked = InstructedShard("sales", pair.south.store.elsewhere, on_answer=lambda: None)
+        (preview,) = await asked.previews(alert(1))
+        assert preview.subject == f"about {alert(1).fingerprint}"
 
 
 async def test_an_instruction_is_executed_once_though_its_outcome_cannot_be_stored(

@@ -12,6 +12,7 @@ import pytest
 
 from monitor.cli.main import main
 from monitor.model.alerts import AlertState, Severity
+from monitor.model.notifying import MessagePreview
 from monitor.model.runs import PipelineKind
 from monitor.outputs.dead_letters import LetterAction, LettersProcessed
 from tests.cli.command_process import CommandProcess
@@ -188,6 +189,12 @@ def test_a_silence_that_cannot_be_meant_is_refused_at_once(
         (["explain", "plan"], "plan is named without an id; write explain plan 11"),
         (["replay", "--to", "mqtt"], "Missing option '--since'"),
         (["replay", "--to", "mqtt", "--since", "today"], "is not an ISO 8601 instant"),
+        (["notify", "preview"], "preview takes the fingerprint of an alert"),
+        (["notify", "send"], "'send' is none of test, list, preview"),
+        (
+            ["notify", "test", "--url", "http://localhost:1"],
+            "belongs to preview; test reads a conf",
+        ),
         (["dead-letters", "purge"], "'purge' is none of list, resend, drop"),
         (["dead-letters", "list", "mqtt"], "list takes no further words, only --for OUTPUT"),
         (["dead-letters", "resend"], "name the output, and ids of events or --all: resend mqtt"),
@@ -295,3 +302,30 @@ async def test_a_resend_that_was_not_accepted_exits_1(
     client.alerting.letters = letters
     done = await client.type("dead-letters", "resend", "mqtt", "--all", "--json")
     assert (done.code, json.loads(done.out)[0]["left"]) == (1, 1)
+
+
+async def test_messages_are_previewed_as_they_would_be_read(client: DaemonClientScenario) -> None:
+    """Subject and text of each channel, or why it sends none; escape sequences do nothing."""
+    client.alerting.show(client.alerting.alert("9f86"))
+    client.alerting.previews = (
+        MessagePreview(
+            channel="team",
+            to="ann@example.com",
+            form="text",
+            subject="FAILED",
+            text="a\n\n\x1b[2Jb\n",
+        ),
+        MessagePreview(channel="night", why_not="the channel is muted now: Sat UTC"),
+    )
+    done = await client.type("notify", "preview", "9f86")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == (
+        "team to ann@example.com: FAILED\n  a\n\n  \\x1b[2Jb\n\n"
+        "night: sends nothing: the channel is muted now: Sat UTC\n"
+    )
+    rows = await client.rows("notify", "preview", "9f86")
+    assert [row["subject"] for row in rows] == ["FAILED", None]
+    assert (await client.type("notify", "preview", "9f8")).code == 1
+    client.alerting.previews = ()
+    none = await client.type("notify", "preview", "9f86")
+    assert (none.code, none.out, "no channel is configured" in none.err) == (0, "", True)

@@ -53,6 +53,7 @@ TYPED = [
     ("replay --to f", ["file"]),
     ("dead-letters --for f", ["file"]),
     ("dead-letters res", ["resend"]),
+    ("notify pre", ["preview"]),
     ("dead-letters drop f", ["file"]),
     ("sta", ["status"]),
     ("runs --output ", ["table", "wide", "json", "csv"]),

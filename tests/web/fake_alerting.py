@@ -32,7 +32,12 @@ from monitor.model.alerts import (
     Silence,
 )
 from monitor.model.events import EventType
-from monitor.model.notifying import NotificationStatus, OutputTypes, why_not_notified
+from monitor.model.notifying import (
+    MessagePreview,
+    NotificationStatus,
+    OutputTypes,
+    why_not_notified,
+)
 from monitor.model.reports import Report
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.outputs.dead_letters import LetterAction, LettersProcessed
@@ -59,6 +64,7 @@ class FakeAlerting:
         self.report: Report | None = None  # its lines; None: nothing has happened
         self.reports_asked: list[ReportQuery] = []
         self.processed_letters: list[tuple[str, LetterAction, tuple[str, ...] | None]] = []
+        self.previews: tuple[MessagePreview, ...] = ()
         self.letters = LettersProcessed(output="mqtt", sent=2, left=1)
 
     def requests(self) -> AlertingRequests:
@@ -83,6 +89,7 @@ class FakeAlerting:
             replay=self._replay,
             report=self._report,
             process_letters=self._process_letters,
+            preview=self._preview,
         )
 
     def show(self, *alerts: Alert, **more: Any) -> None:
@@ -205,6 +212,10 @@ class FakeAlerting:
     ) -> LettersProcessed:
         self.processed_letters.append((output, action, event_ids))
         return msgspec.structs.replace(self.letters, output=output)
+
+    async def _preview(self, fingerprint: str) -> Sequence[MessagePreview] | None:
+        known = [alert.fingerprint for alert in self.snapshot.alerts]
+        return self.previews if fingerprint in known else None
 
 
 def _explanation(about: str, *alerts: Alert) -> Explanation:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from monitor.model.alerts import AlertState, Severity
+from monitor.model.notifying import MessagePreview
 from monitor.model.runs import PipelineKind, Status
 from monitor.outputs.dead_letters import LetterAction
 from tests.web.site import Answer, Site
@@ -289,6 +290,22 @@ async def test_a_request_about_dead_letters_names_them(
     refusal = problem(await site.post(f"/api/v1/dead-letters/{action}", json=body))
     assert (refusal[0], refusal[1][: len(detail)]) == (status, detail)
     assert site.alerting.processed_letters == []
+
+
+async def test_messages_about_an_alert_are_previewed(site: Site) -> None:
+    """Of each channel subject and text, or why none is sent; an unknown alert is a problem."""
+    site.alerting.show(site.alerting.alert("9f86"))
+    site.alerting.previews = (
+        MessagePreview(channel="team", form="text", subject="FAILED: orders", text="why"),
+        MessagePreview(channel="night", why_not="the channel is muted now: Sat UTC"),
+    )
+    shown = (await site.get("/api/v1/alerts/9f86/messages")).document["data"]
+    assert [(row["channel"], row["subject"], row["why_not"]) for row in shown] == [
+        ("team", "FAILED: orders", None),
+        ("night", None, "the channel is muted now: Sat UTC"),
+    ]
+    refusal = problem(await site.get("/api/v1/alerts/9f8/messages"))
+    assert refusal == (404, "alert: '9f8' is not known; did you mean 9f86?")
 
 
 async def test_past_alerts_of_a_removed_rule_are_found(site: Site) -> None:

@@ -74,6 +74,7 @@ class Mirror:
             types=lambda: output_types(configuration.outputs),
             replay=asked.replay,
             process_letters=asked.process_letters,
+            previews=asked.previews,
         )
         self.shown = ShownShard(
             name=record.name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,13 +11,14 @@ import structlog
 from msgspec import Struct
 
 from monitor.bus.shards import Instruction, ShardInstructions, ShardsElsewhere
-from monitor.model.alerts import Silence
+from monitor.model.alerts import Alert, Silence
 from monitor.model.errors import (
     ConfigurationError,
     MonitorError,
     NoSuchObjectError,
     TryLaterError,
 )
+from monitor.model.notifying import MessagePreview
 from monitor.model.runs import RunKind
 from monitor.outputs.dead_letters import LetterAction, LettersProcessed
 from monitor.outputs.replaying import Replayed
@@ -79,6 +80,10 @@ class ProcessLetters(Struct, frozen=True, kw_only=True, tag=True):
     event_ids: tuple[str, ...] | None
 
 
+class PreviewMessages(Struct, frozen=True, kw_only=True, tag=True):
+    fingerprint: str
+
+
 InstructionBody = (
     AddSilence
     | ExpireSilence
@@ -88,6 +93,7 @@ InstructionBody = (
     | Webhooks
     | ReplayTo
     | ProcessLetters
+    | PreviewMessages
 )
 
 
@@ -99,6 +105,7 @@ class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rows: list[dict[str, Any]] | None = None
     replayed: Replayed | None = None
     letters: LettersProcessed | None = None
+    previews: tuple[MessagePreview, ...] | None = None
     error: str | None = None
     sort: str | None = None
 
@@ -176,12 +183,22 @@ async def execute(body: InstructionBody, shard: ShownShard) -> Outcome:
             return Outcome(detail=await shard.requests.untrack(workspace, kind, run_id))
         case Webhooks(workspace=workspace, action=action, flow=flow):
             return Outcome(rows=await shard.requests.webhooks(workspace, action, flow))
-        case ReplayTo():
-            return Outcome(replayed=await _replay(body, shard.alerting))
-        case ProcessLetters():
-            return Outcome(letters=await _process_letters(body, shard.alerting))
+        case ReplayTo() | ProcessLetters() | PreviewMessages():
+            return await _execute_by_outputs(body, shard.alerting)
         case _:
             return Outcome(done=await _change_alerting(body, shard.alerting))
+
+
+async def _execute_by_outputs(
+    body: ReplayTo | ProcessLetters | PreviewMessages, alerting: AlertingRequests
+) -> Outcome:
+    match body:
+        case ReplayTo():
+            return Outcome(replayed=await _replay(body, alerting))
+        case ProcessLetters():
+            return Outcome(letters=await _process_letters(body, alerting))
+        case PreviewMessages(fingerprint=fingerprint):
+            return Outcome(previews=tuple(await alerting.preview(fingerprint) or ()))
 
 
 async def _replay(replay: ReplayTo, alerting: AlertingRequests) -> Replayed:
@@ -259,6 +276,12 @@ class InstructedShard:
         if outcome is not None and outcome.letters is not None:
             return outcome.letters
         return LettersProcessed(output=output, reason=self._stored())
+
+    async def previews(self, alert: Alert) -> Sequence[MessagePreview]:
+        outcome = await self._ask(PreviewMessages(fingerprint=alert.fingerprint))
+        if outcome is None:
+            raise TryLaterError(self._stored())
+        return outcome.previews or ()
 
     def alerting(self, shown: AlertingRequests) -> AlertingRequests:
         """Return these requests; those with a change are passed on to the holder."""

@@ -20,12 +20,12 @@ from monitor.app.tasks import DaemonTasks
 from monitor.bus.contract import EventBus, Start, Step
 from monitor.config import Problem, files_of
 from monitor.config.problems import shown
-from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics
+from monitor.model.alerts import Alert, AlertingSnapshot, OverwrittenTopics
 from monitor.model.checks import CheckLine, failed, ok
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
 from monitor.model.events import Event
-from monitor.model.notifying import OutputTypes
+from monitor.model.notifying import MessagePreview, OutputTypes, event_now, why_no_event
 from monitor.model.registries import PartRegistry
 from monitor.model.reports import Report
 from monitor.outputs.dead_letters import DeadLetters
@@ -106,6 +106,15 @@ class Outputs:
         """Return why an event of its types is nothing for the output of that name."""
         output = self._by_name.get(name)
         return None if output is None else output.why_not_taken(event)
+
+    async def previews(self, alert: Alert) -> list[MessagePreview]:
+        """Return of each channel to people what it would send about an alert now, or why not."""
+        event = event_now(alert, self._parts.clock.now())
+        found = [await output.preview(event) for output in [*self._by_name.values()]]
+        previews = [preview for preview in found if preview is not None]
+        if (why_not := why_no_event(alert)) is not None:
+            return [MessagePreview(channel=each.channel, why_not=why_not) for each in previews]
+        return previews
 
     def check_lines(self) -> list[CheckLine]:
         """Return for each output whether it does its part, or why not."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from monitor.alerting.alerts.silences import Labels, labels_to_match
@@ -18,11 +19,13 @@ from monitor.bus.contract import Retention, StoredShard
 from monitor.model.alerts import Alert
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError, NoSuchObjectError
-from monitor.model.notifying import OutputTypes, WhyNotTaken, always_taken
+from monitor.model.notifying import MessagePreview, OutputTypes, WhyNotTaken, always_taken
 from monitor.model.runs import RunKey, RunKind
 from monitor.outputs.replaying import Replayed
 from monitor.tracking.live_state import LiveStateView
 from monitor.web.requests import AlertingRequests, ProcessLetters
+
+Previews = Callable[[Alert], Awaitable[Sequence[MessagePreview]]]
 
 
 class AdminRequests:
@@ -90,15 +93,13 @@ def alerting_requests(
     why_not_taken: WhyNotTaken = always_taken,
     replay: Callable[[str, datetime], Awaitable[Replayed]],
     process_letters: ProcessLetters,
+    previews: Previews,
 ) -> AlertingRequests:
     """Return the requests that alerting and the outputs of a shard answer; ``types`` by output."""
     explainer = Explainer(
         bus=bus, view=view, engine=engine, outputs=types, why_not_taken=why_not_taken
     )
     reporter = Reporter(bus=bus, view=view, engine=engine, clock=clock, retention=retention)
-
-    def ended(fingerprint: str) -> list[Alert]:
-        return [ended_alert(row) for row in engine.past.of(fingerprint)]
 
     async def acknowledge(fingerprint: str, starts_at: datetime, author: str, comment: str) -> bool:
         return await engine.acknowledge(fingerprint, starts_at, author=author, comment=comment)
@@ -121,7 +122,7 @@ def alerting_requests(
 
     return AlertingRequests(
         snapshot=engine.snapshot,
-        ended=ended,
+        ended=partial(_ended, engine),
         labels=labels,
         add_silence=engine.add_silence,
         expire_silence=engine.expire_silence,
@@ -138,4 +139,17 @@ def alerting_requests(
         replay=replay,
         report=reporter.report,
         process_letters=process_letters,
+        preview=partial(_preview, engine, previews),
     )
+
+
+def _ended(engine: Engine, fingerprint: str) -> list[Alert]:
+    return [ended_alert(row) for row in engine.past.of(fingerprint)]
+
+
+async def _preview(
+    engine: Engine, previews: Previews, fingerprint: str
+) -> Sequence[MessagePreview] | None:
+    known = (alert for alert in engine.snapshot().alerts if alert.fingerprint == fingerprint)
+    alert = next(known, None) or next(reversed(_ended(engine, fingerprint)), None)
+    return None if alert is None else await previews(alert)

@@ -185,6 +185,7 @@ class HostedShard:
                 why_not_taken=self.outputs.why_not_taken,
                 replay=self.outputs.replays.replay,
                 process_letters=self.outputs.dead_letters.process,
+                previews=self.outputs.previews,
             ),
             requests=ShardRequests(
                 track=requests.track,

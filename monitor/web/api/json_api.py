@@ -16,6 +16,7 @@ from monitor.web.api.dead_letters import drop_write, resend_write
 from monitor.web.api.event_stream import EventStreams, stream_route
 from monitor.web.api.message_schemas import MessageSchemas
 from monitor.web.api.openapi import openapi_document
+from monitor.web.api.previews import previews_view
 from monitor.web.api.replay import replay_write
 from monitor.web.api.route_types import ApiWrite, RawRoute
 from monitor.web.api.silences import acknowledge_write, expire_write, silence_write
@@ -91,7 +92,7 @@ def json_api(
     """Return the API: the views of the pages, what is JSON only, and what changes something."""
     schemas = MessageSchemas()
     return JsonApi(
-        views=[*views.all(), webhooks_view(requests), schemas.view()],
+        views=[*views.all(), webhooks_view(requests), previews_view(sources), schemas.view()],
         writes=[
             track_write(requests),
             untrack_write(requests),

@@ -27,6 +27,7 @@ from monitor.alerting.rules.baselines import (
     Learned,
     age_seconds,
     known_durations,
+    known_gaps,
     limit_seconds,
 )
 from monitor.alerting.rules.deadlines import AwaitedDeadlines
@@ -190,7 +191,11 @@ class Snapshots:
         of = PipelineKind.PLAN if kind is RunKind.PLAN_RUN else PipelineKind.FLOW
         for seconds, learned_from, limits in (
             (limit_seconds(learned), known_durations(learned), self._limits),
-            (age_seconds(learned, minimum_runs=MINIMUM_RUNS), learned.gaps, self._cadences),
+            (
+                age_seconds(learned, minimum_runs=MINIMUM_RUNS),
+                known_gaps(learned),
+                self._cadences,
+            ),
         ):
             if seconds is not None and learned_from is not None:
                 limits[key] = LearnedLimit(

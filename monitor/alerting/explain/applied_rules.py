@@ -18,6 +18,7 @@ from monitor.alerting.rules.baselines import (
     Learned,
     age_seconds,
     known_durations,
+    known_gaps,
     limit_seconds,
     usual_seconds,
 )
@@ -106,7 +107,7 @@ def _overdue(rule: RuleSettings, learned: Learned | None) -> str:
 
 def _not_fresh(rule: RuleSettings, learned: Learned | None) -> str:
     limit = age_seconds(learned, minimum_runs=rule.minimum)
-    gaps = 0 if learned is None else _count(learned.gaps)
+    gaps = _count(known_gaps(learned))
     successes = gaps + 1 if learned is not None and learned.newest_at is not None else 0
     return _longer_than("no success for more than", "success", rule, limit, successes)
 

@@ -33,6 +33,7 @@ _AGE_FACTOR = 3.0
 _RECURRING_FACTOR = 1.25  # on top of a gap that has been seen twice, such as a weekend's
 _RECIPES_KEPT = 50
 _IDLE = timedelta(days=90)
+_PAST_OF_GAPS = timedelta(days=6)  # less may lack a weekend
 
 Pair = tuple[float, Annotated[int, Meta(ge=1)]]  # mean, count
 
@@ -67,13 +68,17 @@ class Baseline(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
 
 class Past(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """How long historical successes took, in seconds, the oldest first.
+    """What historical successes show, in seconds, the oldest first.
 
-    Not how far apart they were: of old runs some are known long before others, so that the last
-    success would seem to be older than it is.
+    ``durations`` is how long they took, ``gaps`` how far apart they were. Gaps are those of at
+    least six days, back to where every run is known: of older runs some are known long before
+    others, and fewer days may lack a weekend. So few days show a weekend only once, therefore the
+    longest gap allows its like; it stays when the gaps go into the first sketch of events.
     """
 
     durations: tuple[float, ...] = ()
+    gaps: tuple[float, ...] = ()
+    longest_gap: float = 0.0
 
 
 class Learned(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -100,11 +105,14 @@ def learn(before: Learned | None, event: RunEvent) -> Learned | None:
     return learned if _is_inside(run) else _with_gap(learned, run, run.finished_at)
 
 
-def with_past(before: Learned | None, runs: Iterable[RunState]) -> Learned | None:
+def with_past(
+    before: Learned | None, runs: Iterable[RunState], *, known_since: datetime | None
+) -> Learned | None:
     """Return what is learned, with what the historical ones of these runs show.
 
     It stands in place of what such runs showed before, so reading them again adds nothing; but not
     in place of more, which newer runs have hidden since. The same object where it is the same.
+    Every run that was created at or after ``known_since`` is known; None: that is not known.
     """
     ended = [
         (run.finished_at, run)
@@ -115,10 +123,15 @@ def with_past(before: Learned | None, runs: Iterable[RunState]) -> Learned | Non
         return before
     ended.sort(key=lambda end: (end[0], end[1].key))
     learned = before or Learned()
-    past = Past() if _has_sketch(learned.durations) else _past_of(run for _, run in ended)
     known = learned.past or Past()
-    is_hidden = bool(past.durations) and len(past.durations) < len(known.durations)
-    if past == known or is_hidden:
+    successes = [run for _, run in ended]
+    gaps = _gaps_of(successes, known_since)
+    past = Past(
+        durations=_fuller(known.durations, _durations_of(successes), learned.durations),
+        gaps=_fuller(known.gaps, gaps, learned.gaps),
+        longest_gap=max(known.longest_gap, *gaps) if gaps else known.longest_gap,
+    )
+    if past == known:
         return before
     newest_at = max(ended[-1][0], learned.newest_at or ended[-1][0])
     return msgspec.structs.replace(learned, past=past, newest_at=newest_at)
@@ -126,7 +139,8 @@ def with_past(before: Learned | None, runs: Iterable[RunState]) -> Learned | Non
 
 def is_grown(learned: Learned) -> bool:
     """True where no historical run adds to what is learned any more."""
-    return _has_sketch(learned.durations)
+    # What runs inside other runs has no gaps.
+    return _has_sketch(learned.durations) and (learned.gaps is None or _has_sketch(learned.gaps))
 
 
 def known_durations(learned: Learned | None) -> Baseline | None:
@@ -136,9 +150,48 @@ def known_durations(learned: Learned | None) -> Baseline | None:
     return _after_past(learned.durations, learned.past.durations if learned.past else ())
 
 
-def _past_of(runs: Iterable[RunState]) -> Past:
+def known_gaps(learned: Learned | None) -> Baseline | None:
+    """Return likewise how far apart successes are."""
+    if learned is None:
+        return None
+    return _after_past(learned.gaps, learned.past.gaps if learned.past else ())
+
+
+def _durations_of(runs: Iterable[RunState]) -> tuple[float, ...]:
     durations = (run.duration_seconds for run in runs)
-    return Past(durations=tuple(round(each, 3) for each in durations if each is not None))
+    return tuple(round(each, 3) for each in durations if each is not None)
+
+
+def _gaps_of(runs: Iterable[RunState], known_since: datetime | None) -> tuple[float, ...]:
+    """Return the gaps between runs in their order, each recipe's own; none of too few days."""
+    ends = [
+        (run.finished_at, _recipe_of(run))
+        for run in runs
+        if run.finished_at is not None and not _is_inside(run) and _is_since(run, known_since)
+    ]
+    if not ends or ends[-1][0] - ends[0][0] < _PAST_OF_GAPS:
+        return ()
+    gaps: list[float] = []
+    before: dict[str, datetime] = {}
+    for finished_at, recipe in ends:
+        if recipe in before and finished_at > before[recipe]:
+            gaps.append(round((finished_at - before[recipe]).total_seconds(), 3))
+        before[recipe] = finished_at
+    return tuple(gaps)
+
+
+def _is_since(run: RunState, known_since: datetime | None) -> bool:
+    created_at = run.created_at or run.started_at
+    return known_since is not None and created_at is not None and created_at >= known_since
+
+
+def _fuller(
+    known: tuple[float, ...], read: tuple[float, ...], baseline: Baseline | None
+) -> tuple[float, ...]:
+    """Return what was read, unless more was known; nothing where a sketch has taken it up."""
+    if _has_sketch(baseline):
+        return ()
+    return known if len(read) < len(known) else read
 
 
 def _after_past(baseline: Baseline | None, past: tuple[float, ...]) -> Baseline | None:
@@ -181,13 +234,15 @@ def _is_success(event: RunEvent) -> bool:
 
 
 def _with_gap(learned: Learned, run: RunState, finished_at: datetime) -> Learned:
-    gaps, recipe = learned.gaps, _recipe_of(run)
+    gaps, past, recipe = learned.gaps, learned.past, _recipe_of(run)
     before = learned.succeeded_at.get(recipe)
     if before is not None and finished_at > before:
+        if past is not None and _fills_first_sketch(gaps):
+            gaps, past = known_gaps(learned), msgspec.structs.replace(past, gaps=())
         gaps = with_value(gaps, (finished_at - before).total_seconds())
     succeeded_at = {**learned.succeeded_at, recipe: max(finished_at, before or finished_at)}
     newest = sorted(succeeded_at.items(), key=lambda success: success[1])[-_RECIPES_KEPT:]
-    return msgspec.structs.replace(learned, gaps=gaps, succeeded_at=dict(newest))
+    return msgspec.structs.replace(learned, gaps=gaps, past=past, succeeded_at=dict(newest))
 
 
 def is_idle(learned: Learned, now: datetime) -> bool:
@@ -215,13 +270,17 @@ def age_seconds(learned: Learned | None, *, minimum_runs: int = MINIMUM_RUNS) ->
     """Return how old the last success may be; None below ``minimum_runs`` successes.
 
     Three times the usual gap, and more than a gap that comes back: what runs each hour of a
-    working day is not late on a Sunday. A gap seen once, such as an outage's, allows nothing.
+    working day is not late on a Sunday. A gap seen once, such as an outage's, allows nothing,
+    unless it is the longest of the past.
     """
-    baseline = None if learned is None else learned.gaps
-    if baseline is None or baseline.count + 1 < minimum_runs:
+    baseline = known_gaps(learned)
+    if learned is None or baseline is None or baseline.count + 1 < minimum_runs:
         return None
     usual = _AGE_FACTOR * quantile(baseline, 0.95)
-    return max(_LEAST_AGE_SECONDS, usual, _RECURRING_FACTOR * _second_largest(baseline))
+    recurring = _second_largest(baseline)
+    if learned.past is not None and baseline.older is None:
+        recurring = max(recurring, learned.past.longest_gap)
+    return max(_LEAST_AGE_SECONDS, usual, _RECURRING_FACTOR * recurring)
 
 
 def with_value(baseline: Baseline | None, value: float) -> Baseline:

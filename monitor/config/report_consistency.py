@@ -10,7 +10,7 @@ from monitor.config.problems import Problems
 from monitor.config.reading import ReadTable
 from monitor.model.suggestions import did_you_mean
 
-_UNSENT = "channels do not send reports yet; the page, `report` and the API show them"
+_PAGER = "opens an incident for what it is sent; name a channel for mail or chat"
 
 
 def find_report_contradictions(repeated: Mapping[str, list[ReadTable]], problems: Problems) -> None:
@@ -51,5 +51,7 @@ def _channels(part: ReadTable, channels: list[ReadTable], problems: Problems) ->
             hint = did_you_mean(name, known) or "; add a [[notify]] of that name"
             sentence = f"no channel is named {name!r}{hint}"
             problems.add(f"{part.path}.channels", list(named), sentence)
-    if named and not problems.holds(f"{part.path}.channels"):
-        problems.warn(f"{part.path}.channels", list(named), _UNSENT)
+    for channel in channels:
+        if channel.get("name") in named and channel.get("url") and channel.build().has_incidents:
+            sentence = f"{channel.get('name')} {_PAGER}"
+            problems.add(f"{part.path}.channels", list(named), sentence)

@@ -200,8 +200,20 @@ def _outputs(
         if record.section in parts:
             outputs[record.section] = parts[record.section].build()
         elif record.gathered is not None and (tables := repeated[record.section]):
-            outputs[record.section] = record.gathered(tuple(table.build() for table in tables))
+            outputs[record.section] = record.gathered(
+                tuple(table.build(**_reports_of(table, repeated["reports"])) for table in tables)
+            )
     return outputs
+
+
+def _reports_of(table: ReadTable, reports: list[ReadTable]) -> dict[str, Any]:
+    """Return the names of the reports that a channel sends, for its settings."""
+    channel = table.get("name")
+    return {
+        "reports": tuple(
+            report.get("name") for report in reports if channel in report.get("channels")
+        )
+    }
 
 
 def _unnotified(configuration: Configuration) -> tuple[Problem, ...]:

@@ -31,6 +31,7 @@ KNOWN_SECRETS = {
     "/run/secrets/callbacks": CALLBACK_SECRET,
     "/run/secrets/webhook": WEBHOOK_SECRET,
     "/run/secrets/channel": CHANNEL_URL,
+    "/run/secrets/pager": f"pagerduty://{'a' * 32}@{'b' * 20}/monitor",
     "/run/secrets/mail": "mailtos://me:s3cr3t@mail.example.com?to=team@example.com",
     "/run/secrets/short": "short",
     "/run/secrets/empty": "",

@@ -8,7 +8,8 @@ import pytest
 
 from monitor.alerting.reports.settings import ReportMatch, ReportSettings
 from monitor.model.reports import ReportPeriod
-from tests.config.settings_tables import channel, file, parsed, problems, report, validated
+from monitor.outputs.notify.settings import NotifySettings
+from tests.config.settings_tables import channel, file, parsed, problems, report
 
 
 def test_a_report_is_read_as_it_is_written() -> None:
@@ -76,9 +77,26 @@ def test_each_mistake_is_one_problem(reports: Any, sentence: str) -> None:
     assert problems(file(reports=reports, notify=[channel()])) == [sentence]
 
 
-def test_channels_that_send_nothing_yet_are_a_warning() -> None:
-    """A channel that there is may be named; the check says that no report is sent there."""
-    result = validated(file(reports=[report(channels=["team"])], notify=[channel()]))
+def test_a_channel_knows_the_reports_that_name_it() -> None:
+    """Each report goes to the channels that it names, and to no other."""
+    made = parsed(
+        file(
+            reports=[report(channels=["team"]), report(name="weekly", channels=["team", "chat"])],
+            notify=[channel(), channel("chat"), channel("other")],
+        )
+    )
+    notify = made.output(NotifySettings)
+    assert notify is not None
+    names = [settings.reports for settings in notify.channels]
+    assert names == [("last-night", "weekly"), ("weekly",), ()]
 
-    assert result.problems == ()
-    assert [warning.key for warning in result.warnings] == ["reports[0].channels"]
+
+def test_a_pager_gets_no_report() -> None:
+    """A report is no incident: a channel that opens one for it is a problem."""
+    pager = channel("pager", url_file="/run/secrets/pager")
+    assert problems(file(reports=[report(channels=["pager"])], notify=[pager])) == [
+        (
+            'reports[0].channels: ["pager"]: pager opens an incident for what it is sent; name a '
+            "channel for mail or chat"
+        )
+    ]

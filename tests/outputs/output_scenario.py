@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -80,6 +81,7 @@ def output_parts(
     view: LiveStateView,
     metrics: DeliveryMetrics,
     alerting: Callable[[], AlertingSnapshot],
+    report: Callable[[str, datetime], Awaitable[Report]] | None = None,
 ) -> OutputParts:
     """Return what an output is built from."""
     return OutputParts(
@@ -90,7 +92,7 @@ def output_parts(
         metrics=metrics,
         info=INFO,
         alerting=alerting,
-        report=no_report,
+        report=report or no_report,
     )
 
 
@@ -115,6 +117,7 @@ class OutputScenario:
         self._make = make
         self.clock = SetClock(SystemClock())
         self.snapshot = AlertingSnapshot()
+        self.report: Callable[[str, datetime], Awaitable[Report]] | None = None
         self.live_state = LiveState(["w"])
         self._task: asyncio.Task[None] | None = None
 
@@ -150,6 +153,7 @@ class OutputScenario:
             view=self.live_state.view,
             metrics=self.metrics,
             alerting=lambda: self.snapshot,
+            report=self.report,
         )
 
     async def start(self, *, cut: int | None = None, is_stored: bool = False) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -11,26 +12,40 @@ from msgspec import Struct
 
 from monitor.model.alerts import AlertingSnapshot, Severity
 from monitor.model.clock import Clock
-from monitor.model.events import AlertEvent, EventType
+from monitor.model.events import AlertEvent, EventType, WorkspaceEvent
 from monitor.model.live_state import PipelineHealth
+from monitor.model.report_texts import report_html, report_markdown, report_text
+from monitor.model.reports import Report
 from monitor.model.runs import RunKind
-from monitor.outputs.notify.lines import Line, LineContext, line_of
+from monitor.outputs.notify.lines import Line, LineContext, line_of, one_line
 from monitor.outputs.notify.selection import Sendable
 from monitor.outputs.notify.service import BodyForm, Message, Service, Tone
 from monitor.outputs.notify.templates import SHOWN_LINES, Templates
 from monitor.tracking.live_state import LiveStateView
 
+_SUBJECT_CHARACTERS = 200
 _Subject = tuple[str, RunKind, str]  # workspace, kind of run, id of flow or plan
 
 
 class Content(Struct, frozen=True, kw_only=True):
     """What a message says, before a template says it: the worst line first."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[Line, ...]  # of a report: none
     tone: Tone
     thread: str
     incident: str
     note: str | None = None
+    report: Report | None = None
+
+
+_REPORT_FORMS: Mapping[BodyForm, Callable[[Report], str]] = MappingProxyType(
+    {
+        BodyForm.HTML: report_html,
+        BodyForm.MARKDOWN: report_markdown,
+        BodyForm.TEXT: report_text,
+        BodyForm.SHORT: lambda report: report.verdict,
+    }
+)
 
 
 class Composer:
@@ -69,9 +84,21 @@ class Composer:
             note=note,
         )
 
+    @staticmethod
+    def report_content(event: WorkspaceEvent, report: Report) -> Content:
+        """Return what is to be said of a report that is due."""
+        is_well = not (report.failed_and_still_failing or report.did_not_start)
+        return Content(
+            lines=(),
+            tone=Tone.INFO if is_well else Tone.WARNING,
+            thread=event.what,
+            incident=event.id,
+            report=report,
+        )
+
     def written(self, content: Content, service: Service) -> Message:
         """Return the message as the service takes it. Renders templates: for a worker thread."""
-        subject = self._templates.subject(content.lines, page_url=self._page_url)
+        subject = self._subject(content)
         if not service.has_subjects and len(content.lines) == 1:
             subject = ""  # the body begins with the same words
         form, most = service.form, service.characters - len(subject) - 2
@@ -90,7 +117,14 @@ class Composer:
             incident=content.incident,
         )
 
+    def _subject(self, content: Content) -> str:
+        if content.report is not None:
+            return one_line(content.report.verdict, most=_SUBJECT_CHARACTERS)
+        return self._templates.subject(content.lines, page_url=self._page_url)
+
     def _body(self, content: Content, form: BodyForm) -> str:
+        if content.report is not None:
+            return _REPORT_FORMS[form](content.report)
         return self._templates.body(
             form.value, content.lines, page_url=self._page_url, note=content.note
         )

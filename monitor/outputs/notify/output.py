@@ -26,7 +26,7 @@ from monitor.model.errors import (
     OutputRefusedError,
     OutputUnavailableError,
 )
-from monitor.model.events import AlertEvent, Event, EventType
+from monitor.model.events import AlertEvent, Event, EventType, RunEvent, WorkspaceEvent
 from monitor.model.mute_windows import is_muted, parse_mute_window
 from monitor.model.notifying import MessagePreview
 from monitor.model.waits import WakeSignal
@@ -34,7 +34,7 @@ from monitor.outputs.certificates import ANSWER_SECONDS
 from monitor.outputs.event_output import EventOutput, OutputParts, Run, give_answer
 from monitor.outputs.notify.grouping import Grouping
 from monitor.outputs.notify.recipients import CHANNEL, Recipient, owner_of
-from monitor.outputs.notify.selection import Selection, Sendable
+from monitor.outputs.notify.selection import Chosen, Selection
 from monitor.outputs.notify.sender import MessageSender
 from monitor.outputs.notify.service import Service
 from monitor.outputs.notify.settings import (
@@ -57,7 +57,7 @@ _WHILE_MUTED = "While this channel was muted:"
 class _Waiting(Struct, frozen=True):
     """One event that is to be part of a message."""
 
-    event: Sendable
+    event: Chosen
     answer: asyncio.Future[None]
     recipient: Recipient
 
@@ -180,7 +180,7 @@ class ChannelOutput(EventOutput):
         self._wake.set()
         return answer
 
-    def _chosen(self, event: Event) -> Sendable | None:
+    def _chosen(self, event: Event) -> Chosen | None:
         chosen = self._selection.takes(event)
         if chosen is None or chosen.type is not EventType.ALERT_REMINDED:
             return chosen
@@ -191,8 +191,8 @@ class ChannelOutput(EventOutput):
         )
         return None if is_early else chosen
 
-    def _recipient_of(self, event: Sendable) -> Recipient:
-        if self._settings.to is RecipientKind.URL:
+    def _recipient_of(self, event: Chosen) -> Recipient:
+        if self._settings.to is RecipientKind.URL or isinstance(event, WorkspaceEvent):
             return CHANNEL
         return owner_of(event, self._view, self._settings.owner_domains)
 
@@ -256,13 +256,13 @@ class ChannelOutput(EventOutput):
         await self._bus.advance(step, timeout_seconds=_STORE_SECONDS)
 
 
-async def _missed(bus: EventBus, selection: Selection, *, after: int, until: int) -> list[Sendable]:
+async def _missed(bus: EventBus, selection: Selection, *, after: int, until: int) -> list[Chosen]:
     """Return what is to be said of the events between two positions of the log.
 
     That is the newest event of each subject. An alert that began and ended between them is over;
     an end alone closes what was known before.
     """
-    newest: dict[str, Sendable] = {}
+    newest: dict[str, Chosen] = {}
     begun: set[str] = set()
     while after < until:
         recorded = await bus.events(after=after, limit=min(_READ_AT_ONCE, until - after))
@@ -282,12 +282,12 @@ async def _missed(bus: EventBus, selection: Selection, *, after: int, until: int
     ]
 
 
-def _group_of(event: Sendable, fields: Sequence[str]) -> tuple[str, ...]:
+def _group_of(event: Chosen, fields: Sequence[str]) -> tuple[str, ...]:
     words = _group_words(event)
     return tuple(words.get(GroupField(field), event.type.value) for field in fields)
 
 
-def _group_words(event: Sendable) -> dict[GroupField, str]:
+def _group_words(event: Chosen) -> dict[GroupField, str]:
     """Return what stays the same as long as an alert lasts; a run has no rule and severity."""
     if isinstance(event, AlertEvent):
         alert = event.alert
@@ -297,9 +297,11 @@ def _group_words(event: Sendable) -> dict[GroupField, str]:
             GroupField.SEVERITY: alert.severity.value,
             GroupField.ALERT: alert.fingerprint,
         }
-    else:
+    elif isinstance(event, RunEvent):
         pipeline, kind = event.run.pipeline, event.run.key.kind
         own = {GroupField.ALERT: event.subject}
+    else:
+        return {GroupField.ALERT: event.id}
     return {
         **own,
         GroupField.WORKSPACE: event.workspace,

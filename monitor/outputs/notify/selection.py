@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 import msgspec
 
-from monitor.model.events import AlertEvent, Event, RunEvent
+from monitor.model.events import REPORT, AlertEvent, Event, EventType, RunEvent, WorkspaceEvent
 from monitor.model.globs import Globs, parse_globs
 from monitor.model.runs import Parents, Pipeline
 from monitor.outputs.notify.settings import TYPES, ChannelEvent, ChannelMatch, ChannelSettings
 from monitor.tracking.live_state import LiveStateView
 
 Sendable = AlertEvent | RunEvent
+Chosen = Sendable | WorkspaceEvent  # that a report is due
 
 
 class Selection:
@@ -20,14 +21,13 @@ class Selection:
 
     def __init__(self, settings: ChannelSettings, view: LiveStateView) -> None:
         self._words = frozenset(ChannelEvent(word) for word in settings.events)
+        self._reports = frozenset(settings.reports)
         self._globs = _parsed(settings.match)
         self._view = view
 
-    def takes(self, event: Event) -> Sendable | None:
+    def takes(self, event: Event) -> Chosen | None:
         """Return the event where the channel sends it, else None."""
-        if isinstance(event, AlertEvent | RunEvent) and self.why_not(event) is None:
-            return event
-        return None
+        return event if self.why_not(event) is None else None
 
     def why_not(self, event: Event) -> str | None:
         """Return why the channel does not send the event; None where it does."""
@@ -35,7 +35,10 @@ class Selection:
             return self._why_not_alert(event)
         if isinstance(event, RunEvent):
             return self._why_not_run(event)
-        return "it is about the workspace as such"
+        if event.type is not EventType.REPORT_DUE:
+            return "it is about the workspace as such"
+        is_named = event.what.removeprefix(f"{REPORT}:") in self._reports
+        return None if is_named else "the report does not name it among its channels"
 
     def _why_not_alert(self, event: AlertEvent) -> str | None:
         alert = event.alert

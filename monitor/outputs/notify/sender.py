@@ -15,14 +15,20 @@ from zoneinfo import ZoneInfo
 
 import structlog
 
-from monitor.model.errors import OutputRefusedError, OutputUnavailableError
+from monitor.model.errors import (
+    BusUnavailableError,
+    ConfigurationError,
+    OutputRefusedError,
+    OutputUnavailableError,
+)
+from monitor.model.events import REPORT, WorkspaceEvent
 from monitor.model.lease_check import LEASE_UNCERTAIN
 from monitor.model.waits import backoff_seconds
 from monitor.outputs.event_output import OutputParts
 from monitor.outputs.notify.channel_metrics import ChannelMetrics
 from monitor.outputs.notify.composer import Composer, Content
 from monitor.outputs.notify.recipients import CHANNEL, Recipient
-from monitor.outputs.notify.selection import Sendable
+from monitor.outputs.notify.selection import Chosen
 from monitor.outputs.notify.service import Message, Service
 from monitor.outputs.notify.settings import ChannelSettings
 from monitor.outputs.notify.templates import Templates
@@ -41,6 +47,7 @@ class MessageSender:
         self._settings = settings
         self._clock = parts.clock
         self._may_publish = parts.bus.may_publish
+        self._report = parts.report
         self._make_composer = partial(
             Composer,
             view=parts.view,
@@ -70,19 +77,30 @@ class MessageSender:
         service = Service(self._settings.url, timeout_seconds=self._settings.timeout_seconds)
         return service, self._make_composer(templates=Templates(self._settings.templates))
 
-    def parts_of(self, events: Sequence[Sendable]) -> list[Sequence[Sendable]]:
-        """Return the events of each message; a pager has an incident for each alert."""
-        return [[event] for event in events] if self._service.has_incidents else [events]
+    def parts_of(self, events: Sequence[Chosen]) -> list[Sequence[Chosen]]:
+        """Return the events of each message, in their order.
 
-    async def written(self, events: Sequence[Sendable], *, recipient: Recipient) -> Message:
+        A pager has an incident for each alert, and a report is a message of its own.
+        """
+        if self._service.has_incidents:
+            return [[event] for event in events]
+        parts: list[list[Chosen]] = []
+        for event in events:
+            is_report = isinstance(event, WorkspaceEvent)
+            if is_report or not parts or isinstance(parts[-1][0], WorkspaceEvent):
+                parts.append([])
+            parts[-1].append(event)
+        return list(parts)
+
+    async def written(self, events: Sequence[Chosen], *, recipient: Recipient) -> Message:
         """Return the message that `send` would send; sends nothing."""
-        content = self._composer.content(events, note=recipient.why)
+        content = await self._content(events, recipient.why)
         # Not in the channel's thread, where a service may be waited for.
         return await asyncio.to_thread(self._composer.written, content, self._service)
 
     async def send(
         self,
-        events: Sequence[Sendable],
+        events: Sequence[Chosen],
         *,
         recipient: Recipient = CHANNEL,
         note: str | None = None,
@@ -92,7 +110,7 @@ class MessageSender:
         Raises:
             OutputError: it was not taken.
         """
-        content = self._composer.content(events, note=note or recipient.why)
+        content = await self._content(events, note or recipient.why)
         try:
             answer = await self._answered(content, recipient.address)
         except OutputRefusedError:
@@ -107,9 +125,21 @@ class MessageSender:
             raise
         self._counters["sent"].inc()
         self.reason = None
-        log.info(
-            "message sent", channel=self._settings.name, about=len(content.lines), answer=answer
-        )
+        log.info("message sent", channel=self._settings.name, about=len(events), answer=answer)
+
+    async def _content(self, events: Sequence[Chosen], note: str | None) -> Content:
+        first = events[0]
+        if not isinstance(first, WorkspaceEvent):
+            about = [event for event in events if not isinstance(event, WorkspaceEvent)]
+            return self._composer.content(about, note=note)
+        name, due = first.what.removeprefix(f"{REPORT}:"), first.occurred_at or first.recorded_at
+        try:
+            report = await self._report(name, due)
+        except ConfigurationError as exc:
+            raise OutputRefusedError(str(exc)) from exc
+        except BusUnavailableError as exc:
+            raise OutputUnavailableError(f"the report cannot be computed: {exc}") from exc
+        return self._composer.report_content(first, report)
 
     async def _answered(self, content: Content, address: str | None) -> str:
         # A service takes several requests for a message, such as one for each address.
@@ -126,7 +156,7 @@ class MessageSender:
             raise OutputUnavailableError(LEASE_UNCERTAIN)
         return self._service.send(message, to=address)
 
-    async def send_at_last(self, events: Sequence[Sendable], *, note: str) -> None:
+    async def send_at_last(self, events: Sequence[Chosen], *, note: str) -> None:
         """Send one message, again and again until it is taken or refused for good."""
         failures = 0
         while True:

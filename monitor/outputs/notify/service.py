@@ -42,8 +42,8 @@ _ASSET = apprise.AppriseAsset(
     # With a deadline it calls in a few threads that all its services share.
     service_timeout=0,
 )
-# By its scheme, the argument that names an incident: what has one key is one incident, which a
-# message of success ends where ``action`` is map.
+# By its scheme, one of `PAGERS`, the argument that names an incident: what has one key is one
+# incident, which a message of success ends where ``action`` is map.
 _INCIDENT_KEYS = {"pagerduty": "dedup", "opsgenie": "alias"}
 # Its plugin closes an alert by an id that it was answered and keeps in itself.
 _KEPT = "opsgenie"

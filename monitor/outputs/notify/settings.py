@@ -23,6 +23,9 @@ _NAME = "^[a-z0-9][a-z0-9_-]{0,62}$"
 _LIBRARY = "pip install 'dataprep-monitor[notify]'"
 
 
+PAGERS = frozenset({"pagerduty", "opsgenie"})
+
+
 class ChannelEvent(StrEnum):
     """What a channel may send, in the words of its settings."""
 
@@ -250,6 +253,7 @@ class ChannelSettings(DeliverySettings, frozen=True, kw_only=True):
             "Timeout for one request with its answer; a message takes three times as long at most."
         ),
     ] = 10.0
+    reports: tuple[str, ...] = ()  # names of those that name this channel
     attempts: int = 10
     stores_answers_at_once: bool = True
     backoff_cap_seconds: float = 120.0  # services that throttle are asked rarely
@@ -278,7 +282,13 @@ class ChannelSettings(DeliverySettings, frozen=True, kw_only=True):
     @property
     def types(self) -> frozenset[EventType]:
         """The types of events that it may send."""
-        return frozenset().union(*(TYPES[ChannelEvent(word)] for word in self.events))
+        of_reports = frozenset({EventType.REPORT_DUE} if self.reports else ())
+        return of_reports.union(*(TYPES[ChannelEvent(word)] for word in self.events))
+
+    @property
+    def has_incidents(self) -> bool:
+        """True for a pager: what it is sent opens an incident."""
+        return self.url.reveal().partition("://")[0] in PAGERS
 
 
 class NotifySettings(Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from html import escape
 from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
@@ -124,7 +125,7 @@ class Composer:
 
     def _body(self, content: Content, form: BodyForm) -> str:
         if content.report is not None:
-            return _REPORT_FORMS[form](content.report)
+            return self._linked(_REPORT_FORMS[form](content.report), form)
         return self._templates.body(
             form.value, content.lines, page_url=self._page_url, note=content.note
         )
@@ -150,6 +151,15 @@ class Composer:
             else event
             for event in events
         ]
+
+    def _linked(self, body: str, form: BodyForm) -> str:
+        """Return a report with a link to the page of reports."""
+        if self._page_url is None or form is BodyForm.SHORT:
+            return body
+        url = f"{self._page_url}/reports"
+        if form is BodyForm.HTML:
+            return body.replace("</body>", f'<p><a href="{escape(url)}">Reports</a></p></body>', 1)
+        return f"{body}\n[Reports]({url})\n" if form is BodyForm.MARKDOWN else f"{body}\n{url}\n"
 
     def _context(self, event: Sendable, known: dict[_Subject, PipelineHealth]) -> LineContext:
         now, subject = self._time_of(event), _subject_of(event)

@@ -85,8 +85,10 @@ SHARED_BY_KINDS = ("poll_loop", "lists", "details", "links", "reasons", "run_obs
 # Judged by what they are given: no I/O, no clock, no bus, no waiting. They import each other, and
 # of other rooms and libraries only what is named here.
 PURE = (
-    "alerting.alerts.instance",
-    "alerting.alerts.lifecycle",
+    *(
+        f"alerting.alerts.{name}"
+        for name in ("acknowledging", "added_evidence", "instance", "lifecycle")
+    ),
     "alerting.rules",
     *(
         f"model.{name}"

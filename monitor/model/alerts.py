@@ -19,7 +19,6 @@ BRIDGE = "bridge"  # stands where a workspace stands, for alerts about the daemo
 # Facts of an alert that is over, beside those of its rule: why, where nothing became well; and what
 # is called now as its pipeline was when it began.
 ENDED_BECAUSE, NAME_TAKEN_BY = "ended_because", "name_taken_by"
-ACKNOWLEDGED = "acknowledged"  # counted beside the transitions; it makes no event
 
 
 class Severity(StrEnum):
@@ -37,11 +36,15 @@ class AlertState(StrEnum):
 
 
 class Acknowledgement(Struct, frozen=True, kw_only=True, gc=False):
-    """People know of an alert: no reminders of it go out any more, its end does."""
+    """People know of an alert: no reminders of it go out until then, its end does.
+
+    Instants are ours. ``until`` None: as long as the alert is open.
+    """
 
     author: str
     comment: str
-    at: datetime  # ours
+    at: datetime
+    until: datetime | None = None
 
 
 class Alert(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

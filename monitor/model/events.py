@@ -45,6 +45,7 @@ class EventType(StrEnum):
     REPORT_DUE = "report.due"
     ALERT_FIRED = "alert.fired"
     ALERT_REMINDED = "alert.reminded"
+    ALERT_ACKNOWLEDGED = "alert.acknowledged"
     ALERT_RESOLVED = "alert.resolved"
     ALERT_SILENCED = "alert.silenced"
     ALERT_FLAPPING = "alert.flapping"

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from monitor.model.alerts import Severity
+from monitor.model.alerts import Acknowledgement, Severity
 from monitor.model.runs import Implausible, RunKind, Trigger
 
 S = TypeVar("S", bound=Struct)
@@ -49,6 +49,7 @@ class AlertShape(Struct, frozen=True, kw_only=True):
     ``evidence`` are ids of events, the newest ones; ``evidence_count`` counts them all.
     ``muted_by`` says why it fires without a notification: ``silence:ID``, ``mute``,
     ``inhibited:FINGERPRINT``. ``preexisting``: true before its rule was first evaluated.
+    ``acknowledged`` is None again once an acknowledgement has ended while it fires.
     """
 
     fingerprint: str
@@ -64,6 +65,7 @@ class AlertShape(Struct, frozen=True, kw_only=True):
     preexisting: bool
     over_when_seen: bool
     is_flapping: bool
+    acknowledged: Acknowledgement | None
     evidence: tuple[str, ...]
     evidence_count: int
 

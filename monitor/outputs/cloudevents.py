@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from monitor.model.alert_texts import texts_of
-from monitor.model.alerts import Alert, AlertState, Severity
+from monitor.model.alerts import Acknowledgement, Alert, AlertState, Severity
 from monitor.model.errors import OutputRefusedError
 from monitor.model.events import (
     POSITION_DIGITS,
@@ -49,6 +49,8 @@ _SEVERITIES: dict[EventType, str] = {
     EventType.RUN_LOST: "WARN",
     EventType.RUN_CORRECTED: "WARN",
 }
+# Neither a resolved nor a silenced or acknowledged alert counts as an error.
+_QUIET = {EventType.ALERT_RESOLVED, EventType.ALERT_SILENCED, EventType.ALERT_ACKNOWLEDGED}
 _ALERT_SEVERITIES = {Severity.CRITICAL: "ERROR", Severity.WARNING: "WARN", Severity.INFO: "INFO"}
 _encoder = msgspec.json.Encoder()
 
@@ -107,12 +109,20 @@ class WorkspaceEventData(Struct, frozen=True, kw_only=True, gc=False):
     after: str | None
 
 
+class AcknowledgementData(Acknowledgement, frozen=True, kw_only=True, gc=False):
+    """Who knows of an alert. Reminders go out again from ``until`` on; null: not while it fires."""
+
+    at: Instant
+    until: Instant | None
+
+
 class AlertData(AlertShape, frozen=True, kw_only=True, gc=False, rename=ALERTMANAGER_NAMES):
     """What events and retained documents have of an alert."""
 
     status: AlertState
     starts_at: Instant
     ends_at: Instant | None
+    acknowledged: AcknowledgementData | None
 
 
 class AlertEventData(AlertData, frozen=True, kw_only=True, gc=False):
@@ -120,8 +130,8 @@ class AlertEventData(AlertData, frozen=True, kw_only=True, gc=False):
 
     ``status``, ``labels``, ``annotations``, ``startsAt``, ``endsAt`` and ``fingerprint`` have
     Alertmanager's names, all else is in snake_case as in the data of other events. ``evidence``
-    are ids of events, ``evidence_count`` counts them all; ``number`` counts reminders and silences
-    from 1, else 0.
+    are ids of events, ``evidence_count`` counts them all; ``number`` counts reminders, silences
+    and acknowledgements from 1, else 0.
     """
 
     number: int
@@ -133,8 +143,16 @@ M = TypeVar("M")
 
 def alert_data(shape: type[A], alert: Alert, at: datetime, **others: int | str | None) -> A:
     """Return what is published of an alert, its texts as they read by instants."""
-    texts = texts_of(alert, at, is_kept=True)
-    return filled(shape, alert, status=alert.state, annotations=texts, **others)
+    texts, by = texts_of(alert, at, is_kept=True), alert.acknowledged
+    acknowledged = None if by is None else filled(AcknowledgementData, by)
+    return filled(
+        shape,
+        alert,
+        status=alert.state,
+        annotations=texts,
+        acknowledged=acknowledged,
+        **others,
+    )
 
 
 class Envelope(Struct, frozen=True, kw_only=True, gc=False):
@@ -300,9 +318,7 @@ def _alert_message(event: AlertEvent, sequence: str) -> AlertMessage:
 def _severity(event: Event) -> str:
     if not isinstance(event, AlertEvent):
         return _SEVERITIES.get(event.type, "INFO")
-    # Neither a resolved nor a silenced alert counts as an error.
-    is_quiet = event.type in {EventType.ALERT_RESOLVED, EventType.ALERT_SILENCED}
-    return "INFO" if is_quiet else _ALERT_SEVERITIES[event.alert.severity]
+    return "INFO" if event.type in _QUIET else _ALERT_SEVERITIES[event.alert.severity]
 
 
 def _pipeline_data(run: RunState) -> PipelineData:

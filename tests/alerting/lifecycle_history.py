@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from monitor.alerting.alerts.acknowledging import acknowledged
 from monitor.alerting.alerts.instance import (
     AlertInstance,
     FingerprintHistory,
@@ -15,7 +16,6 @@ from monitor.alerting.alerts.instance import (
 from monitor.alerting.alerts.lifecycle import (
     EvaluationTime,
     LifecycleLimits,
-    acknowledged,
     end,
     firing,
     not_firing,
@@ -68,6 +68,8 @@ class Told:
                 begun = None
             elif telling.word == "reminded":
                 assert begun == telling.alert.starts_at, "reminded of what was not told"
+            elif telling.word == "acknowledged":
+                assert begun in (None, telling.alert.starts_at), "acknowledged what had ended"
         return begun
 
 
@@ -124,11 +126,13 @@ class History:
         moment = self._moment(as_of=as_of or self.now)
         return self._took(pass_time(self.held, self.rule, moment))
 
-    def acknowledge(self) -> None:
-        """Let an operator acknowledge the alert, where one is open."""
-        if isinstance(self.held, AlertInstance) and self.held.is_open:
-            by = Acknowledgement(author="anna", comment="", at=self.now)
-            self.held = acknowledged(self.held, by)
+    def acknowledge(self, *, lasts: float | None = None, author: str = "anna") -> str:
+        """Let an operator acknowledge the alert, where one is open; ``lasts`` None: to its end."""
+        if not isinstance(self.held, AlertInstance) or not self.held.is_open:
+            return ""
+        until = None if lasts is None else self.now + timedelta(seconds=lasts)
+        by = Acknowledgement(author=author, comment="", at=self.now, until=until)
+        return self._took(acknowledged(self.held, by, now=self.now, occurred_at=self.now))
 
     def rule_goes(self) -> str:
         assert isinstance(self.held, AlertInstance)

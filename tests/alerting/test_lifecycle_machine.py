@@ -54,9 +54,9 @@ class AnyHistory(RuleBasedStateMachine):
     def holds_back(self, muted_by: tuple[str, ...]) -> None:
         self.history.muted_by = muted_by
 
-    @rule()
-    def is_acknowledged(self) -> None:
-        self.history.acknowledge()
+    @rule(lasts=st.sampled_from((None, 1.0, 300.0, 4_000.0)), author=st.sampled_from("ab"))
+    def is_acknowledged(self, lasts: float | None, author: str) -> None:
+        self.history.acknowledge(lasts=lasts, author=author)
 
     @rule()
     def restarts(self) -> None:

@@ -7,7 +7,14 @@ from typing import Any
 
 import msgspec
 
-from monitor.model.alerts import Alert, AlertState, Severity, alert_event_id, fingerprint
+from monitor.model.alerts import (
+    Acknowledgement,
+    Alert,
+    AlertState,
+    Severity,
+    alert_event_id,
+    fingerprint,
+)
 from monitor.model.events import AlertEvent, EventType
 from monitor.model.runs import RunKey, RunKind
 from tests.outputs.histories import FLOW
@@ -73,3 +80,11 @@ def fired(number: int = 1, **more: Any) -> AlertEvent:
 def resolved(number: int = 1, **more: Any) -> AlertEvent:
     """Return the event that the ``number``-th alert resolved."""
     return event_of(alert(number, AlertState.RESOLVED, **more))
+
+
+def acknowledged(number: int = 1, *, count: int = 1, **more: Any) -> AlertEvent:
+    """Return the event that Ada has acknowledged the ``number``-th alert."""
+    by = Acknowledgement(author="Ada", comment="on it", at=BEGAN)
+    return event_of(
+        alert(number, **{"acknowledged": by, **more}), EventType.ALERT_ACKNOWLEDGED, number=count
+    )

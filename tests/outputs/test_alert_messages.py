@@ -58,6 +58,7 @@ def test_a_resolved_alert_is_published_with_all_attributes() -> None:
             "preexisting": False,
             "over_when_seen": False,
             "is_flapping": False,
+            "acknowledged": None,
             "number": 0,
         },
     }
@@ -70,13 +71,14 @@ def test_a_resolved_alert_is_published_with_all_attributes() -> None:
         (EventType.ALERT_REMINDED, Severity.WARNING, "WARN"),
         (EventType.ALERT_FLAPPING, Severity.INFO, "INFO"),
         (EventType.ALERT_SILENCED, Severity.CRITICAL, "INFO"),
+        (EventType.ALERT_ACKNOWLEDGED, Severity.CRITICAL, "INFO"),
         (EventType.ALERT_RESOLVED, Severity.CRITICAL, "INFO"),
     ],
 )
 def test_the_severity_follows_the_state_of_the_alert(
     event_type: EventType, severity: Severity, text: str
 ) -> None:
-    """Neither a resolved nor a silenced alert has the severity of an error."""
+    """Neither a resolved nor a silenced or acknowledged alert has the severity of an error."""
     assert decoded(event_of(alert(severity=severity), event_type))["severitytext"] == text
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from monitor.model.alerts import Alert, AlertState
+from monitor.model.alerts import Acknowledgement, Alert, AlertState
 from monitor.outputs.alertmanager.posting import body_of
 from tests.outputs.alert_histories import alert
 
@@ -58,7 +58,10 @@ def test_an_end_is_never_ahead_nor_before_the_start(
 
 
 def test_facts_beside_the_rule_become_annotations() -> None:
-    """Flapping, local silences and the run's address are annotations, never labels."""
+    """Flapping, local silences, who knows of it and the address are annotations, never labels."""
+    by = Acknowledgement(author="Ada", comment="on it", at=NOW)
+    assert posted(alert(1, acknowledged=by))["annotations"]["acknowledged_by"] == "Ada"
+    assert "acknowledged_by" not in posted(alert(1))["annotations"]
     facts = {"url": "https://example.org/jobs/91"}
     read = posted(alert(1, is_flapping=True, muted_by=("silence:3",), facts=facts))
     assert read["annotations"]["flapping"] == "true"

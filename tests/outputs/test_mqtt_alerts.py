@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from monitor.model.alerts import BRIDGE, Alert, AlertingSnapshot, AlertState
+from monitor.model.alerts import BRIDGE, Acknowledgement, Alert, AlertingSnapshot, AlertState
 from monitor.model.events import EventType
 from monitor.model.live_state import RefusedCapability
 from monitor.model.runs import RunKind
-from tests.outputs.alert_histories import alert, event_of, fired, resolved
+from tests.outputs.alert_histories import BEGAN, ENDED, alert, event_of, fired, resolved
 from tests.outputs.mqtt_scenario import MqttScenario, Subscriber, settings_for
 from tests.servers import Mosquitto
 
@@ -82,8 +82,9 @@ async def test_an_alert_is_published_as_events_and_as_its_state(
 
 
 async def test_a_state_describes_the_alert(broker: Mosquitto, scenario: MqttScenario) -> None:
-    """Alertmanager's names, and also the silences and the evidence of the alert."""
-    scenario.snapshot = snapshot_of(alert(muted_by=("silence:7",), reminders=2))
+    """Alertmanager's names, and also silences, who knows of it, and its evidence."""
+    by = Acknowledgement(author="Ada", comment="on it", at=BEGAN, until=ENDED)
+    scenario.snapshot = snapshot_of(alert(muted_by=("silence:7",), reminders=2, acknowledged=by))
     async with Subscriber(broker.port) as subscriber:
         await subscriber.until(
             lambda: bool(subscriber.on("/state") and subscriber.on(TOPIC[-16:] + "/state"))
@@ -106,6 +107,12 @@ async def test_a_state_describes_the_alert(broker: Mosquitto, scenario: MqttScen
         "preexisting": False,
         "over_when_seen": False,
         "is_flapping": False,
+        "acknowledged": {
+            "author": "Ada",
+            "comment": "on it",
+            "at": "2024-11-21T09:30:00Z",
+            "until": "2024-11-21T09:40:00Z",
+        },
         "muted_by": ["silence:7"],
         "reminders": 2,
         "unjudged": None,
@@ -189,12 +196,13 @@ async def test_a_restart_of_the_broker_brings_them_back(tmp_path: Path) -> None:
 async def test_every_transition_is_published_on_one_topic_in_order(
     broker: Mosquitto, scenario: MqttScenario
 ) -> None:
-    """Reminders, silences and flapping arrive between start and end, each under its own id."""
+    """What may recur arrives between start and end, each time under its own id."""
     events = [
         fired(),
         event_of(alert(), EventType.ALERT_REMINDED, number=1),
         event_of(alert(), EventType.ALERT_SILENCED, number=1),
         event_of(alert(), EventType.ALERT_REMINDED, number=2),
+        event_of(alert(), EventType.ALERT_ACKNOWLEDGED, number=1),
         event_of(alert(is_flapping=True), EventType.ALERT_FLAPPING),
         resolved(),
     ]

@@ -20,6 +20,7 @@ class AlertSpan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     openings: int = 1  # how often an alert began with this start
     reminders: int = 0
     silenced: int = 0
+    acknowledgements: int = 0
 
 
 class FingerprintHistory(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -60,7 +61,10 @@ class Inhibitor(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AlertInstance(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An alert and what its next step depends on. ``since`` and ``quiet_since`` are our clock."""
+    """An alert and what its next step depends on.
+
+    ``since``, ``quiet_since`` and ``acknowledged_until`` are our clock.
+    """
 
     alert: Alert
     since: datetime  # of the newest change of its state
@@ -69,6 +73,9 @@ class AlertInstance(Struct, frozen=True, kw_only=True, omit_defaults=True):
     clear_since: datetime | None = None  # of a flapping alert: by the clock of its subject
     quiet_since: datetime | None = None  # the same by our clock
     silenced: int = 0  # how often a silence began for it
+    acknowledgements: int = 0  # how often it was acknowledged while it fired
+    acknowledged_until: datetime | None = None  # None: as long as it is open
+    owes_reminder: bool = False  # an acknowledgement ended, and no reminder went out since
     opening: int = 1  # counts the alerts of the fingerprint that began with the same start
     newest_run: RunKey | None = None  # root run of the newest evidence; None: the alert's own
     inhibited_by: tuple[Inhibitor, ...] = ()
@@ -108,6 +115,7 @@ class StepWord(StrEnum):
     REMINDED = "reminded"
     RESOLVED = "resolved"
     SILENCED = "silenced"
+    ACKNOWLEDGED = "acknowledged"
     MUTED = "muted"
     PENDING = "pending"
     DEDUPLICATED = "deduplicated"

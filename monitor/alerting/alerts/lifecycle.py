@@ -7,6 +7,12 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec import Struct
 
+from monitor.alerting.alerts.acknowledging import within_length, without_ended
+from monitor.alerting.alerts.added_evidence import (
+    EVIDENCE_KEPT,
+    with_evidence,
+    with_late_evidence,
+)
 from monitor.alerting.alerts.instance import (
     AlertInstance,
     AlertSpan,
@@ -17,9 +23,8 @@ from monitor.alerting.alerts.instance import (
 )
 from monitor.alerting.rules.contract import Firing, Ok, OverWhenSeen, Unknown
 from monitor.alerting.rules.rule_settings import RuleSettings
-from monitor.model.alerts import ENDED_BECAUSE, Acknowledgement, Alert, AlertState
+from monitor.model.alerts import ENDED_BECAUSE, Alert, AlertState
 
-_EVIDENCE_KEPT = 50
 _SPANS_KEPT = 20
 _SILENCE = "silence:"
 
@@ -111,7 +116,7 @@ def over_when_seen(
     alert = msgspec.structs.replace(
         fresh,
         state=AlertState.FIRING,
-        evidence=fresh.evidence[-_EVIDENCE_KEPT:],
+        evidence=fresh.evidence[-EVIDENCE_KEPT:],
         over_when_seen=True,
     )
     begun = _numbered(AlertInstance(alert=alert, since=moment.now, past=past, is_met=False))
@@ -124,12 +129,13 @@ def over_when_seen(
 def pass_time(
     instance: AlertInstance, rule: RuleSettings, moment: EvaluationTime
 ) -> LifecycleOutcome:
-    """What time alone changes: pending to firing, reminders, ends of silences and of flapping."""
+    """What time alone changes: pending to firing, reminders, ends of what holds them back."""
     instance = _not_of_the_future(instance, moment.now)
     age_seconds = (moment.now - instance.since).total_seconds()
     if instance.alert.state is AlertState.RESOLVED:
         is_over = age_seconds >= moment.limits.resolved_kept_seconds
         return LifecycleOutcome(state=instance.past if is_over else instance)
+    instance = without_ended(instance, moment.now)
     if instance.alert.state is AlertState.PENDING:
         if instance.is_met and _has_lasted(instance, rule, moment):
             return _fire(instance, moment)
@@ -151,12 +157,16 @@ def next_timer_at(
     alert = instance.alert
     if alert.state is AlertState.RESOLVED:
         return instance.since + timedelta(seconds=limits.resolved_kept_seconds)
-    if alert.state is AlertState.PENDING:
-        lasting = timedelta(seconds=rule.for_seconds)
-        return instance.since + lasting if instance.is_met else None
-    if alert.muted_by or (instance.is_met and not alert.is_notified):
-        return instance.since
     times: list[datetime] = []
+    if instance.acknowledged_until is not None:
+        times.append(instance.acknowledged_until)
+    if alert.state is AlertState.PENDING:
+        if instance.is_met:
+            times.append(instance.since + timedelta(seconds=rule.for_seconds))
+        return min(times, default=None)
+    owes = instance.owes_reminder or not alert.is_notified
+    if alert.muted_by or (instance.is_met and owes):
+        return instance.since
     if instance.quiet_since is not None and instance.clear_since is not None:
         times.append(instance.quiet_since + timedelta(seconds=limits.flap_seconds / 2))
     if instance.is_met and rule.repeat_seconds > 0 and alert.acknowledged is None:
@@ -189,69 +199,13 @@ def end(
     )
 
 
-def acknowledged(instance: AlertInstance, acknowledgement: Acknowledgement) -> AlertInstance:
-    """Return the alert as acknowledged; the same object where the same person has said so."""
-    before = instance.alert.acknowledged
-    if before is not None and msgspec.structs.replace(before, at=acknowledgement.at) == (
-        acknowledgement
-    ):
-        return instance
-    alert = msgspec.structs.replace(instance.alert, acknowledged=acknowledgement)
-    return msgspec.structs.replace(instance, alert=alert)
-
-
-def with_evidence(
-    instance: AlertInstance, result: Firing, fresh: Alert, *, is_news: bool
-) -> AlertInstance:
-    """Return the alert with what the result adds to it; the same object where it adds nothing."""
-    alert = instance.alert
-    evidence, facts = result.evidence[-_EVIDENCE_KEPT:], {**alert.facts, **result.facts}
-    new = tuple(event_id for event_id in evidence if event_id not in alert.evidence)
-    if new or is_news or facts != alert.facts:
-        kept = (*alert.evidence, *new)
-        if len(kept) > _EVIDENCE_KEPT:
-            # Ids that the result no longer names go first, or the rest would be new each time.
-            kept = tuple(sorted(kept, key=evidence.__contains__)[-_EVIDENCE_KEPT:])
-        alert = msgspec.structs.replace(
-            alert,
-            evidence=kept,
-            evidence_count=alert.evidence_count + len(new),
-            facts=facts,
-            templates=fresh.templates,
-        )
-    elif instance.is_met and instance.clear_since is None:
-        return instance
-    return msgspec.structs.replace(
-        instance,
-        alert=alert,
-        clear_since=None,
-        quiet_since=None,
-        is_met=True,
-        newest_run=(result.run if new else None) or instance.newest_run,
-    )
-
-
-def with_late_evidence(instance: AlertInstance, evidence: tuple[str, ...]) -> AlertInstance:
-    """Return the alert with evidence of what was over; it lasts no longer because of it."""
-    known = instance.alert.evidence
-    new = tuple(event_id for event_id in evidence if event_id not in known)
-    if not new:
-        return instance
-    alert = msgspec.structs.replace(
-        instance.alert,
-        evidence=(*known, *new)[-_EVIDENCE_KEPT:],
-        evidence_count=instance.alert.evidence_count + len(new),
-    )
-    return msgspec.structs.replace(instance, alert=alert)
-
-
 def is_silenced(muted_by: tuple[str, ...]) -> bool:
     return any(text.startswith(_SILENCE) for text in muted_by)
 
 
 def _pending(past: FingerprintHistory, fresh: Alert, now: datetime) -> AlertInstance:
     alert = msgspec.structs.replace(
-        fresh, state=AlertState.PENDING, evidence=fresh.evidence[-_EVIDENCE_KEPT:]
+        fresh, state=AlertState.PENDING, evidence=fresh.evidence[-EVIDENCE_KEPT:]
     )
     return AlertInstance(alert=alert, since=now, past=past)
 
@@ -259,8 +213,8 @@ def _pending(past: FingerprintHistory, fresh: Alert, now: datetime) -> AlertInst
 def _with_start(instance: AlertInstance, starts_at: datetime) -> AlertInstance:
     """Return the alert with a better start, as long as no event has gone out under the former."""
     alert = instance.alert
-    is_open_to_change = not alert.is_notified and not instance.silenced
-    if not is_open_to_change or starts_at == alert.starts_at:
+    has_events = alert.is_notified or instance.silenced or instance.acknowledgements
+    if has_events or starts_at == alert.starts_at:
         return instance
     alert = msgspec.structs.replace(alert, starts_at=starts_at)
     instance = msgspec.structs.replace(instance, alert=alert, opening=1)
@@ -276,6 +230,7 @@ def _numbered(instance: AlertInstance) -> AlertInstance:
         instance,
         alert=msgspec.structs.replace(instance.alert, reminders=former.reminders),
         silenced=former.silenced,
+        acknowledgements=former.acknowledgements,
         opening=former.openings + 1,
     )
 
@@ -291,6 +246,7 @@ def _with_span(instance: AlertInstance, ended: Alert) -> FingerprintHistory:
         openings=instance.opening,
         reminders=ended.reminders,
         silenced=instance.silenced,
+        acknowledgements=instance.acknowledgements,
     )
     others = (other for other in instance.past.spans if other.starts_at != span.starts_at)
     return FingerprintHistory(spans=(*others, span)[-_SPANS_KEPT:], starts=instance.past.starts)
@@ -308,6 +264,7 @@ def _has_lasted(instance: AlertInstance, rule: RuleSettings, moment: EvaluationT
 
 
 def _fire(instance: AlertInstance, moment: EvaluationTime) -> LifecycleOutcome:
+    instance = without_ended(instance, moment.now)
     starts_at = instance.alert.starts_at
     since = starts_at - timedelta(seconds=moment.limits.flap_seconds)
     # By starts and not by now, so that a repeated step decides alike.
@@ -340,7 +297,7 @@ def _suppressed_or_reminded(
         return LifecycleOutcome(state=instance)
     notified_at = alert.notified_at or instance.since
     is_time = 0 < rule.repeat_seconds <= (moment.now - notified_at).total_seconds()
-    if was_silenced or is_time:
+    if was_silenced or instance.owes_reminder or is_time:
         return _reminded(instance, moment)
     return LifecycleOutcome(state=instance)
 
@@ -380,7 +337,7 @@ def _reminded(instance: AlertInstance, moment: EvaluationTime) -> LifecycleOutco
     number = instance.alert.reminders + 1
     alert = msgspec.structs.replace(instance.alert, notified_at=moment.now, reminders=number)
     return LifecycleOutcome(
-        state=msgspec.structs.replace(instance, alert=alert),
+        state=msgspec.structs.replace(instance, alert=alert, owes_reminder=False),
         step=StepWord.REMINDED,
         is_published=True,
         occurred_at=moment.as_of,
@@ -390,6 +347,7 @@ def _reminded(instance: AlertInstance, moment: EvaluationTime) -> LifecycleOutco
 
 def _not_of_the_future(instance: AlertInstance, now: datetime) -> AlertInstance:
     """Count from now what was stored under a clock that was set back over a restart."""
+    instance = within_length(instance, now)
     notified_at = instance.alert.notified_at
     if notified_at is not None and notified_at > now:
         alert = msgspec.structs.replace(instance.alert, notified_at=now)

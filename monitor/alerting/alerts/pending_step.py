@@ -22,8 +22,7 @@ from monitor.alerting.alerts.instance import (
     LifecycleOutcome,
     StepWord,
 )
-from monitor.alerting.alerts.lifecycle import acknowledged
-from monitor.model.alerts import ACKNOWLEDGED, Acknowledgement, Alert, Silence, alert_event_id
+from monitor.model.alerts import Alert, Silence, alert_event_id
 from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.events import AlertEvent, EventType, WorkspaceEvent
 from monitor.model.slices import in_slices
@@ -207,6 +206,13 @@ class PendingStep:
         """Return the alert of a fingerprint, or what is left of its earlier alerts."""
         return self.get(ALERT, fingerprint) or self.get(PAST, fingerprint) or _NO_HISTORY
 
+    def open_alert(self, fingerprint: str, starts_at: datetime) -> AlertInstance | None:
+        """Return the open alert with that start, None where there is none."""
+        instance: AlertInstance | None = self.get(ALERT, fingerprint)
+        if instance is None or not instance.is_open or instance.alert.starts_at != starts_at:
+            return None
+        return instance
+
     def advance(
         self, fingerprint: str, before: FingerprintState, outcome: LifecycleOutcome
     ) -> None:
@@ -245,19 +251,6 @@ class PendingStep:
             )
         )
         self._count(alert, word)
-
-    def acknowledge(
-        self, fingerprint: str, starts_at: datetime, acknowledgement: Acknowledgement
-    ) -> bool:
-        """Acknowledge an open alert; False where none is open with that start."""
-        instance: AlertInstance | None = self.get(ALERT, fingerprint)
-        if instance is None or not instance.is_open or instance.alert.starts_at != starts_at:
-            return False
-        after = acknowledged(instance, acknowledgement)
-        if after is not instance:
-            self.put(ALERT, fingerprint, after)
-            self._count(after.alert, ACKNOWLEDGED)
-        return True
 
     def _count(self, alert: Alert, word: str) -> None:
         key = f"{alert.name}:{word}"

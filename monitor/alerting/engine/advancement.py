@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 
 from monitor.alerting.alerts import lifecycle
+from monitor.alerting.alerts.added_evidence import with_late_evidence
 from monitor.alerting.alerts.instance import (
     AlertInstance,
     AlertSpan,
@@ -155,7 +156,7 @@ class Advancer:
         row: EndedAlert | None = context.pending.get(ENDED, name)
         if row is not None:
             instance = AlertInstance(alert=row.alert, since=row.at)
-            alert = lifecycle.with_late_evidence(instance, evidence).alert
+            alert = with_late_evidence(instance, evidence).alert
             context.pending.put(ENDED, name, msgspec.structs.replace(row, alert=alert))
 
     def _firing(

@@ -29,6 +29,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from monitor.alerting.alerting_store import Store
+from monitor.alerting.alerts.acknowledging import acknowledged, end_problem
 from monitor.alerting.alerts.pending_step import ALERT, LEARNED, SILENCE, PendingStep
 from monitor.alerting.attribution.attribution import Attribution, Attributor, Lineage
 from monitor.alerting.engine import alert_retention
@@ -208,17 +209,35 @@ class Engine:
             return True
 
     async def acknowledge(
-        self, fingerprint: str, starts_at: datetime, *, author: str, comment: str
+        self,
+        fingerprint: str,
+        starts_at: datetime,
+        *,
+        author: str,
+        comment: str,
+        until: datetime | None = None,
     ) -> bool:
-        """Stop the reminders of an open alert; False where none is open with that start."""
+        """Stop the reminders of an open alert; False where none is open with that start.
+
+        ``until`` is by the wall clock; None: as long as it is open.
+
+        Raises:
+            ConfigurationError: it cannot end then.
+        """
+        if (problem := end_problem(until, now=self._clock.now())) is not None:
+            raise ConfigurationError(f"until: {problem}")
         async with self._step():
-            pending = self._state.begin()
-            by = Acknowledgement(author=author, comment=comment, at=self._clock.now())
-            is_open = pending.acknowledge(fingerprint, starts_at, by)
-            if pending.changed[ALERT]:
-                log.info("alert acknowledged", fingerprint=fingerprint, author=author)
+            pending, at = self._state.begin(), self._clock.now()
+            instance = pending.open_alert(fingerprint, starts_at)
+            if instance is not None:
+                by = Acknowledgement(author=author, comment=comment, at=at, until=until)
+                there = self._view.time_of(instance.alert, at)
+                outcome = acknowledged(instance, by, now=self._now(), occurred_at=there)
+                pending.advance(fingerprint, instance, outcome)
+                if outcome.step:
+                    log.info("alert acknowledged", fingerprint=fingerprint, author=author)
             await self._commit(pending, self.position)
-            return is_open
+            return instance is not None
 
     async def reconfigure(self, settings: AlertingSettings) -> None:
         """Evaluate by other rules from now on. Alerts go on where their rule does.

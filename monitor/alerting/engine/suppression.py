@@ -21,7 +21,7 @@ from functools import lru_cache
 import msgspec
 from msgspec import Struct
 
-from monitor.alerting.alerts import lifecycle
+from monitor.alerting.alerts.added_evidence import with_late_evidence
 from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.alerts.instance import AlertInstance, Inhibitor, LifecycleOutcome, StepWord
 from monitor.alerting.alerts.pending_step import ALERT, MEMORY, SILENCE, PendingStep
@@ -303,7 +303,7 @@ class Inhibitors:
         other: AlertInstance,
     ) -> None:
         """Let an alert without notifications become evidence of the one around it."""
-        after = lifecycle.with_late_evidence(other, instance.alert.evidence)
+        after = with_late_evidence(other, instance.alert.evidence)
         pending.advance(fingerprint, other, LifecycleOutcome(state=after))
         rule = rules.get(instance.alert.name)
         if rule is not None:

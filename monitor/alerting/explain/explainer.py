@@ -48,7 +48,7 @@ from monitor.tracking.live_state import LiveStateView
 
 _EVIDENCE_SHOWN = 20
 _REMINDERS_SHOWN = 5
-_SILENCED_SHOWN = 20
+_RECURRING_SHOWN = 20
 _ENDED_READ = 100  # fingerprints; each is sought among all ended alerts
 _EVIDENCE_READ = 1_000  # events of other alerts
 _RUN_EVENTS = (
@@ -338,7 +338,8 @@ def _event_ids(alert: Alert) -> Iterable[str]:
         "flapping": OPENINGS,
         "resolved": OPENINGS,
         "reminded": range(max(1, alert.reminders - _REMINDERS_SHOWN + 1), alert.reminders + 1),
-        "silenced": range(1, _SILENCED_SHOWN + 1),
+        "silenced": range(1, _RECURRING_SHOWN + 1),
+        "acknowledged": range(1, _RECURRING_SHOWN + 1),
     }
     for transition, of_transition in numbers.items():
         for number in of_transition:

@@ -146,7 +146,7 @@ def delivery_step(recorded: Recorded, output: OutputProgress) -> ExplanationStep
         # Positions are stored within a second, so this is what everybody sees of a new alert.
         detail = f"{event.type} {waits if ahead else f'is on its way to {output.name}'}"
     else:
-        outcome, detail = StepOutcome.DELIVERED, f"{event.type} was acknowledged"
+        outcome, detail = StepOutcome.DELIVERED, f"{event.type} was delivered"
     stage = ExplanationStage.DELIVERY
     return ExplanationStep(stage, outcome, detail, output=output.name, event_id=event.id)
 

@@ -266,7 +266,8 @@ def _fired(
     if alert.preexisting:
         facts.append("preexisting: true before the rule's first evaluation")
     if (by := alert.acknowledged) is not None:
-        facts.append(f"acknowledged by {by.author} {instant(by.at)}: no reminders")
+        until = "" if by.until is None else f" until {instant(by.until)}"
+        facts.append(f"acknowledged by {by.author} {instant(by.at)}: no reminders{until}")
     if alert.muted_by:
         reasons = "; ".join(_muted(reason, suppressors, rule) for reason in alert.muted_by)
         facts.append(f"now held back: {reasons}")

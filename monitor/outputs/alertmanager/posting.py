@@ -108,6 +108,8 @@ def _annotations(alert: Alert, texts: dict[str, str]) -> dict[str, str]:
         annotations.setdefault("preexisting", "true")
     if alert.over_when_seen:
         annotations.setdefault("over_when_seen", "true")
+    if (by := alert.acknowledged) is not None:
+        annotations.setdefault("acknowledged_by", by.author)
     if alert.muted_by:
         # Ours only: mail stops where the silence is one of Alertmanager's.
         annotations.setdefault("silenced_by", ", ".join(alert.muted_by))

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from monitor.model.alerts import (
-    ACKNOWLEDGED,
     AlertingSnapshot,
     AlertState,
     LearnedLimit,
@@ -22,10 +21,7 @@ from monitor.outputs.metrics.labels import OTHER_LABEL, PipelineId, kind_of_pipe
 from monitor.outputs.metrics.metrics_snapshot import MetricsSnapshot
 
 _PREFIX = "alert."
-TRANSITIONS = (
-    *(kind.removeprefix(_PREFIX) for kind in EventType if kind.startswith(_PREFIX)),
-    ACKNOWLEDGED,
-)
+TRANSITIONS = tuple(kind.removeprefix(_PREFIX) for kind in EventType if kind.startswith(_PREFIX))
 _BEGINS_LATER, _AT_WORK = "pending", "active"
 
 Series = tuple[str, str]  # the labels workspace and pipeline

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 
 from monitor.model.alert_texts import end_words, instant_of, texts_of
-from monitor.model.alerts import BRIDGE, Acknowledgement, Alert, AlertState, Silence
+from monitor.model.alerts import BRIDGE, Alert, AlertState, Silence
 from monitor.model.notifying import NotificationStatus
 from monitor.model.public_shapes import AlertShape, filled
 from monitor.model.runs import PipelineKind, RunState
@@ -262,7 +262,6 @@ class AlertView(AlertShape, frozen=True, kw_only=True, rename={"is_flapping": "f
     is_reason_read: bool  # False: why the run failed is still to be read
     state_words: str
     suppressed_by: tuple[SuppressionReason, ...]
-    acknowledged: Acknowledgement | None
     pipeline_kind: str | None
     run_kind: str | None
     runbook: str | None

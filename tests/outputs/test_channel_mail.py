@@ -16,7 +16,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
 from monitor.outputs.notify.settings import RecipientKind
 from tests.certificates import Certificates
-from tests.outputs.alert_histories import fired, resolved
+from tests.outputs.alert_histories import acknowledged, fired, resolved
 from tests.outputs.channels import channel, status_of
 from tests.outputs.output_scenario import LIMIT_SECONDS, OutputScenario
 
@@ -94,18 +94,21 @@ async def mailbox(tmp_path: Path) -> AsyncIterator[tuple[Mailbox, str]]:
 async def test_a_failure_and_its_end_are_one_thread_of_mails(
     tmp_path: Path, mailbox: tuple[Mailbox, str]
 ) -> None:
-    """Both mails of an alert refer to one id, and say the same as text and as HTML."""
+    """All mails of an alert refer to one id, and say the same as text and as HTML."""
     box, url = mailbox
     async with OutputScenario(tmp_path, lambda scenario: channel(scenario, url)) as scenario:
         await scenario.start()
         await scenario.emit(fired(1))
         await scenario.until_delivered()
+        await scenario.emit(acknowledged(1))
+        await scenario.until_delivered()
         await scenario.emit(resolved(1))
         await scenario.until_delivered()
-    first, second = box.mails
+    first, known, second = box.mails
     assert first["Subject"] == "FAILED: orders 1 (w): no such file"
     assert second["Subject"] == "RESOLVED: orders 1 (w): no such file"
-    assert first["References"] == second["References"] != ""
+    assert known["Subject"] == "ACKNOWLEDGED: orders 1 (w): by Ada: on it"
+    assert first["References"] == known["References"] == second["References"] != ""
     assert first["Auto-Submitted"] == "auto-generated"
     for form in ("plain", "html"):
         body = first.get_body((form,))

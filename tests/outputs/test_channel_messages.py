@@ -17,7 +17,7 @@ from monitor.model.events import EventType
 from monitor.model.runs import RunKind
 from monitor.outputs.notify.lines import Line, LineContext, line_of
 from monitor.outputs.notify.templates import Templates
-from tests.outputs.alert_histories import BEGAN, alert, event_of, fired, resolved
+from tests.outputs.alert_histories import BEGAN, acknowledged, alert, event_of, fired, resolved
 from tests.outputs.histories import FLOW
 from tests.pipeline_healths import end_at, failures_until, health_after
 
@@ -76,21 +76,29 @@ def test_without_an_address_of_the_page_there_are_no_links_to_it() -> None:
         (fired(1), "FAILED"),
         (resolved(1), "RESOLVED"),
         (event_of(alert(1), EventType.ALERT_REMINDED, number=1), "STILL FAILED"),
+        (acknowledged(1), "ACKNOWLEDGED"),
         (fired(1, is_flapping=True), "FAILED, AGAIN AND AGAIN"),
         (fired(1, rule="schedule_missed"), "NOT STARTED"),
         (fired(1, rule="quality_dropped"), "QUALITY DROPPED"),
     ],
 )
 def test_states_differ_by_words(event: object, word: str) -> None:
-    """Fired, reminded, flapping and resolved read differently without any colour."""
+    """Fired, reminded, acknowledged, flapping and resolved read differently without any colour."""
     assert line_of(event, around()).word == word  # type: ignore[arg-type]
 
 
 def test_who_acknowledged_is_in_what_follows() -> None:
-    """A message about an acknowledged alert says who knows of it."""
-    acknowledged = Acknowledgement(author="Ada", comment="", at=BEGAN)
-    ended = resolved(1, acknowledged=acknowledged)
+    """A message about an acknowledged alert says who knows of it, why, and until when."""
+    by = Acknowledgement(author="Ada", comment="", at=BEGAN)
+    ended = resolved(1, acknowledged=by)
     assert facts_of(line_of(ended, around()))["Acknowledged by"] == "Ada"
+
+    lasting = Acknowledgement(
+        author="Ada", comment="on it", at=BEGAN, until=BEGAN + timedelta(hours=4)
+    )
+    facts = facts_of(line_of(acknowledged(1, acknowledged=lasting), around()))
+    assert facts["Comment"] == "on it"
+    assert facts["No reminders until"] == "Thu 21 Nov 2024 14:30 CET"
 
 
 class Tags(HTMLParser):

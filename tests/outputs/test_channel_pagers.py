@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from apprise.plugins import opsgenie, pagerduty
 
-from tests.outputs.alert_histories import alert, fired, resolved
+from monitor.outputs.notify.output import ChannelOutput
+from tests.outputs.alert_histories import acknowledged, alert, fired, resolved
 from tests.outputs.channels import channel
 from tests.outputs.output_scenario import OutputScenario
 from tests.outputs.receiving import PostReceiver
@@ -26,6 +27,8 @@ async def receiver(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PostReceive
         for lookup in (pagerduty.PAGERDUTY_API_LOOKUP, opsgenie.OPSGENIE_API_LOOKUP):
             for region in list(lookup):
                 monkeypatch.setitem(lookup, region, made.url)
+        for plugin in (pagerduty.NotifyPagerDuty, opsgenie.NotifyOpsgenie):
+            monkeypatch.setattr(plugin, "request_rate_per_sec", 0)  # no waits between requests
         yield made
 
 
@@ -48,6 +51,35 @@ async def test_pagerduty_gets_an_incident_for_each_alert(
         ("trigger", alert(2).fingerprint),
         ("resolve", alert(2).fingerprint),
     ]
+
+
+async def test_pagerduty_gets_nothing_of_an_acknowledgement(
+    tmp_path: Path, receiver: PostReceiver
+) -> None:
+    """The library cannot acknowledge there, and anything else would trigger the incident again."""
+    async with OutputScenario(tmp_path, lambda scenario: channel(scenario, PAGERDUTY)) as scenario:
+        await scenario.start()
+        await scenario.emit(fired(1), acknowledged(1))
+        await scenario.until_delivered()
+        await scenario.emit(acknowledged(1, count=2), resolved(1))
+        await scenario.until_delivered()
+        assert isinstance(scenario.output, ChannelOutput)
+        why = scenario.output.why_not_taken(acknowledged(1))
+    assert [body["event_action"] for body in bodies(receiver)] == ["trigger", "resolve"]
+    assert why == "the library cannot acknowledge incidents of this service"
+
+
+async def test_opsgenie_is_told_that_people_know(tmp_path: Path, receiver: PostReceiver) -> None:
+    """The alert there is acknowledged, with who and why; its end closes it as before."""
+    async with OutputScenario(tmp_path, lambda scenario: channel(scenario, OPSGENIE)) as scenario:
+        await scenario.start()
+        await scenario.emit(fired(1), acknowledged(1), resolved(1))
+        await scenario.until_delivered()
+    first, known, over = receiver.accepted
+    assert first.json()["alias"] == alert(1).fingerprint
+    assert known.path.endswith("/r/acknowledge")
+    assert "Acknowledged by: Ada\nComment: on it" in known.json()["note"]
+    assert over.path.endswith("/r/close")
 
 
 async def test_opsgenie_gets_an_alert_of_its_own_for_each(

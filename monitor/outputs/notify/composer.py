@@ -6,15 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from types import MappingProxyType
+from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Struct
 
-from monitor.model.alerts import AlertingSnapshot, Severity
+from monitor.model.alerts import Alert, AlertingSnapshot, Severity
 from monitor.model.clock import Clock
-from monitor.model.events import AlertEvent, EventType, WorkspaceEvent
+from monitor.model.events import AlertEvent, Event, EventType, WorkspaceEvent
 from monitor.model.live_state import PipelineHealth
+from monitor.model.notifying import NOTIFYING
 from monitor.model.report_texts import report_html, report_markdown, report_text
 from monitor.model.reports import Report
 from monitor.model.runs import RunKind
@@ -25,6 +27,7 @@ from monitor.outputs.notify.templates import SHOWN_LINES, Templates
 from monitor.tracking.live_state import LiveStateView
 
 _SUBJECT_CHARACTERS = 200
+E = TypeVar("E", bound=Event)
 _Subject = tuple[str, RunKind, str]  # workspace, kind of run, id of flow or plan
 
 
@@ -37,6 +40,7 @@ class Content(Struct, frozen=True, kw_only=True):
     incident: str
     note: str | None = None
     report: Report | None = None
+    is_acknowledgement: bool = False
 
 
 _REPORT_FORMS: Mapping[BodyForm, Callable[[Report], str]] = MappingProxyType(
@@ -71,7 +75,9 @@ class Composer:
 
     def content(self, events: Sequence[Sendable], *, note: str | None = None) -> Content:
         """Return what is to be said of events in their order; of each alert the newest counts."""
-        newest = {event.subject: event for event in events}
+        newest: dict[str, Sendable] = {}
+        for event in events:
+            newest[event.subject] = newest_of(newest.get(event.subject), event)
         chosen = self._as_known_now(sorted(newest.values(), key=_rank))
         # Beyond what is shown only states are counted: nothing more is looked up for these.
         known = self._health_of(chosen[:SHOWN_LINES])
@@ -83,6 +89,7 @@ class Composer:
             thread=_thread(first) if len(chosen) == 1 else f"group-{first.workspace}",
             incident=first.subject.removeprefix("alert:"),
             note=note,
+            is_acknowledgement=all(event.type is EventType.ALERT_ACKNOWLEDGED for event in chosen),
         )
 
     @staticmethod
@@ -116,6 +123,7 @@ class Composer:
             form=form,
             thread=content.thread,
             incident=content.incident,
+            is_acknowledgement=content.is_acknowledgement,
         )
 
     def _subject(self, content: Content) -> str:
@@ -146,7 +154,7 @@ class Composer:
             if alert.ends_at is None and wanted.get(alert.fingerprint) == alert.starts_at
         }
         return [
-            msgspec.structs.replace(event, alert=now.get(event.alert.fingerprint, event.alert))
+            _with_alert(event, now.get(event.alert.fingerprint, event.alert))
             if isinstance(event, AlertEvent)
             else event
             for event in events
@@ -219,11 +227,31 @@ def _tone(events: Sequence[Sendable]) -> Tone:
     return next(tone for tone in Tone if tone in tones)
 
 
+def newest_of(before: E | None, event: E) -> E:
+    """Return what is to be said of two events of one subject.
+
+    That an alert fires is the news until people are notified, also where it is acknowledged.
+    """
+    if not isinstance(before, AlertEvent) or not isinstance(event, AlertEvent):
+        return event
+    is_news = before.type in NOTIFYING and event.type is EventType.ALERT_ACKNOWLEDGED
+    return msgspec.structs.replace(before, alert=event.alert) if is_news else event
+
+
+def _with_alert(event: AlertEvent, now: Alert) -> AlertEvent:
+    if event.type is EventType.ALERT_ACKNOWLEDGED:
+        # It may have ended since; then who it was would be missing.
+        now = msgspec.structs.replace(now, acknowledged=event.alert.acknowledged)
+    return msgspec.structs.replace(event, alert=now)
+
+
 def tone_of(event: Sendable) -> Tone:
     """Return what the event means to people."""
     if isinstance(event, AlertEvent):
         if event.alert.ends_at is not None:
             return Tone.SUCCESS
+        if event.type is EventType.ALERT_ACKNOWLEDGED:
+            return Tone.INFO
         is_critical = event.alert.severity is Severity.CRITICAL
         return Tone.FAILURE if is_critical else Tone.WARNING
     if event.type is EventType.RUN_FAILED:

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 
 from monitor.model.alert_texts import texts_of
-from monitor.model.alerts import ENDED_BECAUSE, Alert, AlertState, Severity
+from monitor.model.alerts import ENDED_BECAUSE, Acknowledgement, Alert, AlertState, Severity
 from monitor.model.events import AlertEvent, EventType, RunEvent
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import PipelineKind, RunState
@@ -111,17 +111,26 @@ def _line_of_alert(event: AlertEvent, context: LineContext) -> Line:
         rank=_WORST[alert.severity] + (len(_WORST) if alert.state is AlertState.RESOLVED else 0),
         name=one_line(alert.labels.get("pipeline") or alert.workspace),
         workspace=alert.workspace,
-        reason=one_line(reason),
+        reason=one_line(_acknowledgement(event) or reason),
         text=_lines(text if reason in text else f"{text}\n{reason}"),
         facts=tuple(_facts_of_alert(alert, context)),
         links=tuple(_links_of_alert(alert, context)),
     )
 
 
+def _acknowledgement(event: AlertEvent) -> str | None:
+    by = event.alert.acknowledged
+    if by is None or event.type is not EventType.ALERT_ACKNOWLEDGED:
+        return None
+    return f"by {by.author}: {by.comment}" if by.comment else f"by {by.author}"
+
+
 def _word(event: AlertEvent) -> str:
     alert = event.alert
     if alert.state is AlertState.RESOLVED:
         return "RESOLVED" if alert.facts.get(ENDED_BECAUSE) is None else "ENDED"
+    if event.type is EventType.ALERT_ACKNOWLEDGED:
+        return "ACKNOWLEDGED"
     word = _WORDS.get(alert.rule, alert.rule.replace("_", " ").upper())
     if alert.is_flapping:
         return f"{word}, AGAIN AND AGAIN"
@@ -136,7 +145,7 @@ def _facts_of_alert(alert: Alert, context: LineContext) -> Iterator[Fact]:
     if isinstance(part := alert.facts.get("part"), str) and part:
         yield Fact("Step", one_line(part))
     if alert.acknowledged is not None:
-        yield Fact("Acknowledged by", one_line(alert.acknowledged.author))
+        yield from _facts_of_acknowledgement(alert, alert.acknowledged, context.zone)
     health = context.health
     if health is not None and alert.ends_at is None:
         if health.consecutive_failures > 1:
@@ -150,6 +159,14 @@ def _facts_of_alert(alert: Alert, context: LineContext) -> Iterator[Fact]:
         )
     if context.next_start is not None:
         yield Fact("Next start", clock_time(context.next_start, context.zone))
+
+
+def _facts_of_acknowledgement(alert: Alert, by: Acknowledgement, zone: ZoneInfo) -> Iterator[Fact]:
+    yield Fact("Acknowledged by", one_line(by.author))
+    if by.comment:
+        yield Fact("Comment", one_line(by.comment))
+    if by.until is not None and alert.ends_at is None:
+        yield Fact("No reminders until", clock_time(by.until, zone))
 
 
 def _links_of_alert(alert: Alert, context: LineContext) -> Iterator[Link]:

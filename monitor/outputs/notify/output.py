@@ -28,10 +28,11 @@ from monitor.model.errors import (
 )
 from monitor.model.events import AlertEvent, Event, EventType, RunEvent, WorkspaceEvent
 from monitor.model.mute_windows import is_muted, parse_mute_window
-from monitor.model.notifying import MessagePreview
+from monitor.model.notifying import STARTS, MessagePreview
 from monitor.model.waits import WakeSignal
 from monitor.outputs.certificates import ANSWER_SECONDS
 from monitor.outputs.event_output import EventOutput, OutputParts, Run, give_answer
+from monitor.outputs.notify.composer import newest_of
 from monitor.outputs.notify.grouping import Grouping
 from monitor.outputs.notify.recipients import CHANNEL, Recipient, owner_of
 from monitor.outputs.notify.selection import Chosen, Selection
@@ -163,6 +164,9 @@ class ChannelOutput(EventOutput):
     def send(self, recorded: Recorded) -> asyncio.Future[None] | None:
         """Queue one event; None where the channel does not send it, or not now."""
         self._newest = max(self._newest, recorded.position)
+        if recorded.event.type is EventType.ALERT_ACKNOWLEDGED:
+            # The reminder that may follow its end is no repetition.
+            self._sent_at.forget(recorded.event.subject)
         event = self._chosen(recorded.event)
         if event is None or self._muted_after is not None:
             return None
@@ -228,7 +232,10 @@ class ChannelOutput(EventOutput):
                 return
             else:
                 for event in events:
-                    self._sent_at.put(event.subject, self._clock.monotonic())
+                    if event.type is EventType.ALERT_ACKNOWLEDGED:
+                        self._sent_at.forget(event.subject)
+                    else:
+                        self._sent_at.put(event.subject, self._clock.monotonic())
                 self._answer_all(part, None)
 
     @staticmethod
@@ -272,8 +279,8 @@ async def _missed(bus: EventBus, selection: Selection, *, after: int, until: int
         for event in (selection.takes(stored.event) for stored in recorded):
             if event is None:
                 continue
-            newest[event.subject] = event
-            if isinstance(event, AlertEvent) and event.type is not EventType.ALERT_RESOLVED:
+            newest[event.subject] = newest_of(newest.get(event.subject), event)
+            if event.type in STARTS:
                 begun.add(event.subject)
     return [
         event

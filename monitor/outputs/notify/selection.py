@@ -14,6 +14,8 @@ from monitor.tracking.live_state import LiveStateView
 
 Sendable = AlertEvent | RunEvent
 Chosen = Sendable | WorkspaceEvent  # that a report is due
+# Whatever is sent there and resolves nothing triggers the incident again.
+_WITHOUT_ACKNOWLEDGEMENT = "pagerduty://"
 
 
 class Selection:
@@ -24,6 +26,8 @@ class Selection:
         self._reports = frozenset(settings.reports)
         self._globs = _parsed(settings.match)
         self._view = view
+        url = settings.url.reveal().lower()
+        self._cannot_acknowledge = url.startswith(_WITHOUT_ACKNOWLEDGEMENT)
 
     def takes(self, event: Event) -> Chosen | None:
         """Return the event where the channel sends it, else None."""
@@ -47,6 +51,11 @@ class Selection:
         words = self._words if alert.over_when_seen else self._words - {ChannelEvent.OVER_WHEN_SEEN}
         if not any(event.type in TYPES[word] for word in words):
             return f"its events do not name {event.type.removeprefix('alert.')}"
+        if event.type is EventType.ALERT_ACKNOWLEDGED:
+            if not alert.is_notified:
+                return "no notification that it fires has gone out"
+            if self._cannot_acknowledge:
+                return "the library cannot acknowledge incidents of this service"
         folder, owner = self._place(event.workspace, alert.pipeline)
         run_owner = alert.facts.get("owner")
         pipeline_id = None if alert.pipeline is None else alert.pipeline.id

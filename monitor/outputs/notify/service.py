@@ -45,7 +45,7 @@ _ASSET = apprise.AppriseAsset(
 # By its scheme, one of `PAGERS`, the argument that names an incident: what has one key is one
 # incident, which a message of success ends where ``action`` is map.
 _INCIDENT_KEYS = {"pagerduty": "dedup", "opsgenie": "alias"}
-# Its plugin closes an alert by an id that it was answered and keeps in itself.
+# Its plugin closes and acknowledges an alert by an id that it was answered and keeps in itself.
 _KEPT = "opsgenie"
 _SHORT_CHARACTERS = 1_024  # a service that takes no more gets the short text
 _MAIL_PORTS = {True: 465, False: 25}
@@ -94,6 +94,7 @@ class Message(Struct, frozen=True, kw_only=True):
     form: BodyForm
     thread: str
     incident: str  # what a pager knows the alert by
+    is_acknowledgement: bool = False
 
 
 _FORMATS = {
@@ -146,8 +147,9 @@ class Service:
     def __init__(self, url: Secret, *, timeout_seconds: float) -> None:
         """Raises `ConfigurationError` where the URL cannot be used."""
         self._url = url.reveal()
-        self._timeout_seconds = timeout_seconds
-        plugin = _plugin(self._url, {})
+        # For each connection, and for each answer on it.
+        self._limits = {"cto": timeout_seconds, "rto": timeout_seconds}
+        plugin = _plugin(self._url, self._limits)
         self._plugin = plugin
         self.name = str(plugin.service_name)
         self.scheme = str(_arguments(self._url)["schema"])
@@ -193,15 +195,12 @@ class Service:
         raise OutputUnavailableError(words or f"{self.name} did not take it")
 
     def _plugin_for(self, message: Message, to: str | None) -> Any:
-        # For each connection, and for each answer on it.
-        limits = {"cto": self._timeout_seconds, "rto": self._timeout_seconds}
         if self.scheme == _KEPT:
-            if self._plugin.action != "map":
-                self._plugin = _plugin(self._url, {**limits, **self._threaded(message)})
             self._plugin.alias = message.incident
+            self._plugin.action = "acknowledge" if message.is_acknowledgement else "map"
             return self._plugin
         targets = {} if to is None else {"targets": [to]}
-        return _plugin(self._url, {**limits, **self._threaded(message), **targets})
+        return _plugin(self._url, {**self._limits, **self._threaded(message), **targets})
 
     def _threaded(self, message: Message) -> dict[str, Any]:
         """Return the arguments by which the service knows what belongs together."""

@@ -32,6 +32,7 @@ class ChannelEvent(StrEnum):
     FIRED = "fired"
     RESOLVED = "resolved"
     REMINDED = "reminded"
+    ACKNOWLEDGED = "acknowledged"
     OVER_WHEN_SEEN = "over_when_seen"  # an alert that had ended before it was observed
     STARTED = "started"
     SUCCEEDED = "succeeded"
@@ -44,6 +45,7 @@ TYPES: dict[ChannelEvent, frozenset[EventType]] = {
     ChannelEvent.FIRED: frozenset({EventType.ALERT_FIRED, EventType.ALERT_FLAPPING}),
     ChannelEvent.RESOLVED: frozenset({EventType.ALERT_RESOLVED}),
     ChannelEvent.REMINDED: frozenset({EventType.ALERT_REMINDED}),
+    ChannelEvent.ACKNOWLEDGED: frozenset({EventType.ALERT_ACKNOWLEDGED}),
     ChannelEvent.OVER_WHEN_SEEN: frozenset({EventType.ALERT_FIRED, EventType.ALERT_RESOLVED}),
     ChannelEvent.STARTED: frozenset({EventType.RUN_STARTED}),
     ChannelEvent.SUCCEEDED: frozenset({EventType.RUN_SUCCEEDED}),
@@ -200,12 +202,12 @@ class ChannelSettings(DeliverySettings, frozen=True, kw_only=True):
     events: Annotated[
         tuple[str, ...],
         Setting(
-            "What is sent: fired, resolved, reminded, over_when_seen (what had ended before it "
-            "was observed); of runs that are part of no other: started, succeeded, failed, "
-            "canceled, corrected.",
+            "What is sent: fired, resolved, reminded, acknowledged, over_when_seen (what had ended "
+            "before it was observed); of runs that are part of no other: started, succeeded, "
+            "failed, canceled, corrected.",
             check=_events,
         ),
-    ] = ("fired", "resolved", "reminded")
+    ] = ("fired", "resolved", "reminded", "acknowledged")
     match: ChannelMatch = ChannelMatch()
     group_by: Annotated[
         tuple[str, ...],

@@ -187,7 +187,9 @@ def _quiet(row: dict[str, Any], *, is_wide: bool) -> list[str]:
     if row.get("unnotified") and not quiet:
         quiet.append(row["unnotified"] if is_wide else "no output took it")
     if row.get("acknowledged"):
-        quiet.append(f"acknowledged by {row['acknowledged']['author']}")
+        by = row["acknowledged"]
+        until = f" until {by['until']}" if is_wide and by.get("until") else ""
+        quiet.append(f"acknowledged by {by['author']}{until}")
     return quiet
 
 

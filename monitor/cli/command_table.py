@@ -142,7 +142,7 @@ COMMANDS = (
         "acknowledge",
         "monitor.cli.acknowledge:acknowledge",
         "Acknowledge an alert: no reminder of it goes out any more.",
-        ("acknowledge 9f86d081884c7d65 --comment 'I am on it'",),
+        ("acknowledge 9f86d081884c7d65 --for 4h --comment 'I am on it'",),
     ),
     CommandEntry(
         "silence",

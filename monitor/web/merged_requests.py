@@ -129,10 +129,17 @@ class _MergedAlerting:
         return () if shard is None else shard.alerting.rules_for(workspace, pipeline)
 
     async def acknowledge(
-        self, fingerprint: str, starts_at: datetime, author: str, comment: str
+        self,
+        fingerprint: str,
+        starts_at: datetime,
+        author: str,
+        comment: str,
+        until: datetime | None,
     ) -> bool:
         answers = await self._of_each(
-            lambda shard: shard.alerting.acknowledge(fingerprint, starts_at, author, comment),
+            lambda shard: shard.alerting.acknowledge(
+                fingerprint, starts_at, author, comment, until
+            ),
             of=[
                 shard
                 for shard in self._shards.all()

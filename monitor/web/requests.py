@@ -51,8 +51,8 @@ class AlertingRequests(Struct, frozen=True, kw_only=True):
     expire_silence: Callable[[str], Awaitable[bool]]
     past: Callable[[PastQuery], Awaitable[Sequence[Alert]]]  # ended ones, newest end first
     rules_for: Callable[[str, Pipeline], Sequence[AppliedRule]]
-    # Fingerprint, start, author, comment; False where no such alert is open.
-    acknowledge: Callable[[str, datetime, str, str], Awaitable[bool]]
+    # Fingerprint, start, author, comment, its end or None; False where no such alert is open.
+    acknowledge: Callable[[str, datetime, str, str, datetime | None], Awaitable[bool]]
     would_mute: Callable[[tuple[str, ...]], Sequence[Alert]]  # the open alerts that matchers fit
     explain_alert: Callable[[str], Awaitable[Explanation | None]]
     explain_run: Callable[[RunKey], Awaitable[Explanation | None]]

@@ -14,7 +14,7 @@ from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.world.records.objects import Recipe
 from tests.app import fixture
-from tests.app.alert_messages import alerts_by_key
+from tests.app.alert_messages import alert_events, alerts_by_key
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.app.processes import DaemonProcess, Settings, Watched, daemon_process
@@ -128,7 +128,31 @@ async def test_each_run_is_explained_by_its_own_reason(tmp_path: Path) -> None:
         (line,) = [line for line in lines if " alert.silenced " in line]
         alert = f"{silent['fingerprint']}  {name}  run_failed: Run "
         assert f" alert.silenced     acme  {alert}" in line
+        await _acknowledge(scenario, silent["fingerprint"])
         await _backtest_and_replay(scenario, begun)
+
+
+async def _acknowledge(scenario: AlertCommands, fingerprint: str) -> None:
+    """Who knows of an alert is an event that subscribers get, and that an explanation lists."""
+    words = ("acknowledge", fingerprint, "--for", "4h", "--author", "ann", "--comment", "on it")
+    assert (await scenario.type(*words)).code == 0
+    published = [["fired"], ["silenced", "fired", "acknowledged"]]
+    await eventually(lambda: scenario.words() == published, why=scenario.words)
+    (data,) = [
+        event["data"]
+        for _, event in alert_events(scenario.subscriber)
+        if event["type"] == "dataprep.alert.acknowledged.v1"
+    ]
+    by = data["acknowledged"]
+    assert (by["author"], by["comment"], data["number"]) == ("ann", "on it", 1)
+    assert by["until"] > by["at"]
+    topic = f"/alert/run_failed/{fingerprint}/state"
+    await eventually(
+        lambda: scenario.subscriber.values(topic, "acknowledged")[-1] == by,
+        why="the retained state does not say who",
+    )
+    explained = await scenario.json("explain", fingerprint)
+    assert any("alert.acknowledged: " in step["detail"] for step in explained["steps"])
 
 
 async def _backtest_and_replay(scenario: AlertCommands, begun: datetime) -> None:
@@ -147,4 +171,4 @@ async def _backtest_and_replay(scenario: AlertCommands, begun: datetime) -> None
         lambda: len(scenario.subscriber.messages) >= before + replayed["sent"],
         why="not published again",
     )
-    assert scenario.words() == [["fired"], ["silenced", "fired"]]
+    assert scenario.words() == [["fired"], ["silenced", "fired", "acknowledged"]]

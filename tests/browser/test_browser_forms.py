@@ -12,6 +12,14 @@ from tests.browser.views import FORMS
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
+# What is pressed in the main part of a page, and is lower than a thumb needs.
+_LOW = """() => [...document.querySelectorAll("main :is(a, button, input, select, textarea)")]
+    .filter((element) => element.getClientRects().length)
+    .filter((element) => element.getBoundingClientRect().height < 44)
+    .map((element) => `${element.tagName} ${element.id} ${element.textContent.trim()}: `
+      + element.getBoundingClientRect().height)"""
+
+
 async def _follow(shown: Screen, name: str) -> None:
     """Follow the first link of that name as a key does."""
     await shown.page.locator("main").get_by_role("link", name=name).first.focus()
@@ -34,6 +42,30 @@ async def test_everybody_can_use_a_form(
             assert await shown.sticking_out() == []
         assert await shown.violations() == []
         assert shown.console == []
+
+
+@pytest.mark.parametrize("path", FORMS)
+async def test_a_form_is_used_with_a_thumb(
+    living: LivingWorkspace, browser: Browser, path: str
+) -> None:
+    """On a phone whatever is pressed in a form is 44 pixels high at least."""
+    async with screen(browser, width=PHONE) as shown:
+        await shown.page.goto(living.url(path))
+        assert await shown.page.evaluate(_LOW) == []
+
+
+async def test_a_link_of_a_mail_fills_the_form(living: LivingWorkspace, browser: Browser) -> None:
+    """The time of a link stands in its field, and tomorrow is that of who reads it."""
+    query = "matcher=workspace%3Dhostile&lasts=until&ends_at=2026-11-29+07%3A00"
+    async with screen(browser, width=PHONE, timezone_id="Asia/Tokyo", locale="de-DE") as shown:
+        await shown.page.goto(living.url(f"/silences/new?{query}"))
+        assert await shown.page.locator("#ends_at").input_value() == "2026-11-29T07:00"
+        assert await shown.page.locator("#lasts").input_value() == "until"
+        words = await shown.page.locator("#lasts option[value=tomorrow]").text_content()
+        assert words == "until tomorrow 08:00"
+        morning = await shown.page.locator("#morning").input_value()
+        assert morning.endswith("T23:00:00.000Z")
+        assert (await living.face.json("/api/v1/silences"))["data"] == []
 
 
 async def test_an_alert_is_acknowledged_by_keys(living: LivingWorkspace, browser: Browser) -> None:

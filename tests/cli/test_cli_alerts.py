@@ -82,6 +82,12 @@ async def test_an_alert_is_acknowledged(client: DaemonClientScenario) -> None:
     (row,) = await client.rows("alerts")
     assert (row["acknowledged"]["author"], row["acknowledged"]["comment"]) == ("ann", "on it")
     assert "acknowledged by ann" in (await client.type("alerts")).out
+    lasting = await client.type(*words, "--for", "4h")
+    assert lasting.out == "alert aa is acknowledged; no more reminders of it go out for 4h\n"
+    (row,) = await client.rows("alerts")
+    assert row["acknowledged"]["until"] == "2026-11-21T14:00:00Z"
+    wrong = await client.type(*words, "--for", "soon")
+    assert (wrong.code, "--for: 'soon' is no length of time" in wrong.err) == (2, True)
     unknown = await client.type("acknowledge", "ab")
     assert (unknown.code, "'ab' is not known" in unknown.err) == (1, True)
     over = client.alerting.alert("aa", state=AlertState.RESOLVED, ends_at=client.site.clock.now())

@@ -158,9 +158,14 @@ class FakeAlerting:
         return await past.find(query)
 
     async def _acknowledge(
-        self, fingerprint: str, starts_at: datetime, author: str, comment: str
+        self,
+        fingerprint: str,
+        starts_at: datetime,
+        author: str,
+        comment: str,
+        until: datetime | None,
     ) -> bool:
-        by = Acknowledgement(author=author, comment=comment, at=self._now())
+        by = Acknowledgement(author=author, comment=comment, at=self._now(), until=until)
         named = (fingerprint, starts_at)
         alerts = tuple(
             msgspec.structs.replace(alert, acknowledged=by)

@@ -129,10 +129,10 @@ async def test_an_acknowledgement_goes_to_the_shard_of_its_alert(
     for shard, fingerprint in zip(shards, ("1111", "2222"), strict=True):
         shard.alerting.show(shard.alerting.alert(fingerprint, workspace=shard.name))
     alert = shards[1].alerting.snapshot.alerts[0]
-    assert await alerting.acknowledge("2222", alert.starts_at, "ann", "on it")
+    assert await alerting.acknowledge("2222", alert.starts_at, "ann", "on it", None)
     first, second = alerting.snapshot().alerts
     assert (first.acknowledged, second.acknowledged is not None) == (None, True)
-    assert not await alerting.acknowledge("3333", alert.starts_at, "ann", "")
+    assert not await alerting.acknowledge("3333", alert.starts_at, "ann", "", None)
 
 
 async def test_alerts_about_the_daemon_are_shown_once(

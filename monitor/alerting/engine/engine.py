@@ -212,7 +212,6 @@ class Engine:
         self,
         fingerprint: str,
         starts_at: datetime,
-        *,
         author: str,
         comment: str,
         until: datetime | None = None,

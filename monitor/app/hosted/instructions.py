@@ -49,6 +49,7 @@ class Acknowledge(Struct, frozen=True, kw_only=True, tag=True):
     starts_at: datetime
     author: str
     comment: str
+    until: datetime | None = None
 
 
 class Track(Struct, frozen=True, kw_only=True, tag=True):
@@ -227,7 +228,7 @@ async def _change_alerting(
             return await alerting.expire_silence(silence_id)
         case Acknowledge():
             return await alerting.acknowledge(
-                body.fingerprint, body.starts_at, body.author, body.comment
+                body.fingerprint, body.starts_at, body.author, body.comment, body.until
             )
 
 
@@ -255,10 +256,19 @@ class InstructedShard:
         return _done(await self._ask(ExpireSilence(id=silence_id)))
 
     async def acknowledge(
-        self, fingerprint: str, starts_at: datetime, author: str, comment: str
+        self,
+        fingerprint: str,
+        starts_at: datetime,
+        author: str,
+        comment: str,
+        until: datetime | None,
     ) -> bool:
         acknowledge = Acknowledge(
-            fingerprint=fingerprint, starts_at=starts_at, author=author, comment=comment
+            fingerprint=fingerprint,
+            starts_at=starts_at,
+            author=author,
+            comment=comment,
+            until=until,
         )
         return _done(await self._ask(acknowledge))
 

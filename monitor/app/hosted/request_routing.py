@@ -101,9 +101,6 @@ def alerting_requests(
     )
     reporter = Reporter(bus=bus, view=view, engine=engine, clock=clock, retention=retention)
 
-    async def acknowledge(fingerprint: str, starts_at: datetime, author: str, comment: str) -> bool:
-        return await engine.acknowledge(fingerprint, starts_at, author=author, comment=comment)
-
     def labels() -> Labels:
         rules, alerts = engine.compiled.rules, engine.snapshot().alerts
         return labels_to_match(
@@ -128,7 +125,7 @@ def alerting_requests(
         expire_silence=engine.expire_silence,
         past=engine.past.find,
         rules_for=lambda workspace, pipeline: applied_rules(engine, view, workspace, pipeline),
-        acknowledge=acknowledge,
+        acknowledge=engine.acknowledge,
         would_mute=lambda matchers: muted_by(matchers, engine.snapshot().alerts),
         explain_alert=explainer.alert,
         explain_run=explainer.run,

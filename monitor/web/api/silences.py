@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from monitor.alerting.alerts.acknowledging import end_problem
 from monitor.alerting.alerts.silences import new_silence, parse_instant, words_problem
 from monitor.model.alerts import Silence
 from monitor.model.errors import ConfigurationError
@@ -17,7 +18,7 @@ from monitor.web.views.alerts.alert_models import SilenceView, silence_view
 from monitor.web.views.alerts.silences import silence_to_end
 from monitor.web.views.view import NoParameters, ViewSources
 
-_LONGEST_SILENCE_SECONDS = 10 * 365 * 86_400.0
+_LONGEST_SECONDS = 10 * 365 * 86_400.0
 
 _InstantText = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 
@@ -34,12 +35,17 @@ class SilenceRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class AcknowledgementRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An open alert, who knows of it, and what they do about it."""
+    """An open alert, who knows of it, and what they do about it.
+
+    Reminders go out again at ``ends_at`` or after ``for_seconds``; without both, never for it.
+    """
 
     fingerprint: str
     starts_at: _InstantText
     author: str
     comment: str = ""
+    ends_at: _InstantText | None = None
+    for_seconds: float | None = None
 
 
 class SilencePath(Struct, frozen=True, kw_only=True):
@@ -97,22 +103,23 @@ def acknowledge_write(sources: ViewSources) -> ApiWrite:
         ):
             if problem:
                 raise ProblemDetails(400, f"{key}: {problem}")
-        try:
-            starts_at = parse_instant(body.starts_at)
-        except ConfigurationError as exc:
-            raise ProblemDetails(400, one_line(f"starts_at: {exc}")) from exc
+        now = sources.clock.now()
+        starts_at, until = _instant("starts_at", body.starts_at), _end(body, now=now)
+        if (problem := end_problem(until, now=now)) is not None:
+            raise ProblemDetails(400, f"ends_at: {problem}")
         is_open = await sources.alerting.acknowledge(
-            body.fingerprint, starts_at, body.author.strip(), body.comment.strip()
+            body.fingerprint, starts_at, body.author.strip(), body.comment.strip(), until
         )
         if not is_open:
             raise ProblemDetails(
                 404, f"alert: no open alert {one_line(body.fingerprint[:SHOWN])!r} began then"
             )
-        return Confirmation(detail="acknowledged: no more reminders of this alert")
+        lasts = "" if until is None else " until then"
+        return Confirmation(detail=f"acknowledged: no more reminders of this alert{lasts}")
 
     return ApiWrite(
         name="acknowledge",
-        summary="Stop the reminders of one open alert; it ends with the alert.",
+        summary="Stop the reminders of one open alert, for some time or until it ends.",
         api="/api/v1/acknowledgements",
         body=AcknowledgementRequest,
         answer=Confirmation,
@@ -124,19 +131,31 @@ def acknowledge_write(sources: ViewSources) -> ApiWrite:
 
 def _made(sources: ViewSources, body: SilenceRequest) -> Silence:
     now = sources.clock.now()
-    ends_at = None if body.ends_at is None else parse_instant(body.ends_at)
-    if body.for_seconds is not None:
-        if ends_at is not None:
-            raise ProblemDetails(400, "for_seconds: ends_at is given too; leave one of them out")
-        if not 0 < body.for_seconds <= _LONGEST_SILENCE_SECONDS:
-            raise ProblemDetails(400, "for_seconds: is not above 0 and at most ten years")
-        ends_at = now + timedelta(seconds=body.for_seconds)
     return new_silence(
         matchers=body.matchers,
         author=body.author,
         comment=body.comment,
         starts_at=None if body.starts_at is None else parse_instant(body.starts_at),
-        ends_at=ends_at,
+        ends_at=_end(body, now=now),
         now=now,
         labels=sources.alerting.labels(),
     )
+
+
+def _end(body: SilenceRequest | AcknowledgementRequest, *, now: datetime) -> datetime | None:
+    """Return the end that a request names in one of two ways, None where it names none."""
+    ends_at = None if body.ends_at is None else _instant("ends_at", body.ends_at)
+    if body.for_seconds is None:
+        return ends_at
+    if ends_at is not None:
+        raise ProblemDetails(400, "for_seconds: ends_at is given too; leave one of them out")
+    if not 0 < body.for_seconds <= _LONGEST_SECONDS:
+        raise ProblemDetails(400, "for_seconds: is not above 0 and at most ten years")
+    return now + timedelta(seconds=body.for_seconds)
+
+
+def _instant(key: str, text: str) -> datetime:
+    try:
+        return parse_instant(text)
+    except ConfigurationError as exc:
+        raise ProblemDetails(400, one_line(f"{key}: {exc}")) from exc

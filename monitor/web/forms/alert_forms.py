@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
-from types import MappingProxyType
 from typing import Any, ClassVar
 from urllib.parse import quote
 
 import msgspec
 
+from monitor.alerting.alerts.acknowledging import end_problem
 from monitor.alerting.alerts.silences import new_silence, parse_instant, words_problem
 from monitor.model.alerts import Alert, Silence
 from monitor.model.errors import ConfigurationError
+from monitor.web.forms.durations import DURATIONS, END_FIELDS, as_typed, end_of
 from monitor.web.forms.form_page import FormState, PageForm, Refused
 from monitor.web.http.form_bodies import Fields
 from monitor.web.http.problem_details import ProblemDetails
-from monitor.web.http.request_parsing import SHOWN, one_line
+from monitor.web.http.request_parsing import one_line
 from monitor.web.views.alerts.alert_details import find_alert, no_alert
 from monitor.web.views.alerts.alert_models import alert_views, silence_view
 from monitor.web.views.alerts.silences import (
@@ -29,42 +30,32 @@ from monitor.web.views.alerts.silences import (
 )
 
 _PREVIEWED = 50
-_UNTIL = "until"
-DURATIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "1h": "1 hour",
-        "2h": "2 hours",
-        "4h": "4 hours",
-        "8h": "8 hours",
-        "24h": "1 day",
-        "72h": "3 days",
-        "168h": "1 week",
-        _UNTIL: "until the time below",
-    }
-)
+# Of an acknowledgement; without a word it ends with its alert.
+_LASTING = {"": "as long as it fires", **DURATIONS}
 
 
 class AcknowledgeForm(PageForm):
-    """Stops the reminders of one open alert."""
+    """Stops the reminders of one open alert, for some time or as long as it fires."""
 
     path: ClassVar[str] = "/alerts/{fingerprint}/acknowledge"
     title: ClassVar[str] = "Acknowledge an alert"
     template: ClassVar[str] = "acknowledge_form.html"
-    fields: ClassVar[tuple[str, ...]] = ("starts_at", "author", "comment")
+    fields: ClassVar[tuple[str, ...]] = ("starts_at", *END_FIELDS, "author", "comment")
 
     async def begin(self, path: Mapping[str, str], query: Mapping[str, str]) -> FormState:
         alert = self._open_alert(path["fingerprint"])
         before = alert.acknowledged
         values = {name: query.get(name, "") for name in self.fields}
         values["starts_at"] = alert.starts_at.isoformat()
+        values["ends_at"] = as_typed(values["ends_at"])
         if before is not None:
-            values = {**values, "author": before.author, "comment": before.comment}
+            values["comment"] = values["comment"] or before.comment
         return FormState(values=values, shown=await self.beside(path, values))
 
     async def beside(self, path: Mapping[str, str], values: Fields) -> Mapping[str, Any]:
         del values
         (alert,) = await alert_views(self._sources, [self._open_alert(path["fingerprint"])])
-        return {"alert": alert}
+        return {"alert": alert, "durations": _LASTING}
 
     async def submit(self, path: Mapping[str, str], values: Fields, *, token: str) -> str:
         del token
@@ -78,12 +69,32 @@ class AcknowledgeForm(PageForm):
             )
             if problem is not None
         }
+        try:
+            until = self._until(values)
+        except ConfigurationError as exc:
+            raise Refused({**problems, "ends_at": str(exc)}) from exc
         if problems:
             raise Refused(problems)
         starts_at = _start(values)
-        if not await self._sources.alerting.acknowledge(fingerprint, starts_at, author, comment):
+        if not await self._sources.alerting.acknowledge(
+            fingerprint, starts_at, author, comment, until
+        ):
             raise _ended(fingerprint)
         return f"/alerts/{fingerprint}"
+
+    def _until(self, values: Fields) -> datetime | None:
+        """Return the end of the acknowledgement, None for that of the alert.
+
+        Raises:
+            ConfigurationError: it cannot end then.
+        """
+        if not values.get("lasts"):
+            return None
+        now = self._sources.clock.now()
+        until = end_of(values, now)
+        if (problem := end_problem(until, now=now)) is not None:
+            raise ConfigurationError(problem)
+        return until
 
     def _open_alert(self, fingerprint: str) -> Alert:
         alerts = self._sources.alerting.snapshot().alerts
@@ -116,11 +127,12 @@ class SilenceForm(PageForm):
     path: ClassVar[str] = "/silences/new"
     title: ClassVar[str] = "New silence"
     template: ClassVar[str] = "silence_form.html"
-    fields: ClassVar[tuple[str, ...]] = ("matcher", "lasts", "ends_at", "author", "comment")
+    fields: ClassVar[tuple[str, ...]] = ("matcher", *END_FIELDS, "author", "comment")
 
     async def begin(self, path: Mapping[str, str], query: Mapping[str, str]) -> FormState:
         values = {name: query.get(name, "") for name in self.fields}
         values["matcher"] = "\n".join(matchers_of(values["matcher"]))
+        values["ends_at"] = as_typed(values["ends_at"])
         shown = await self.beside(path, values)
         matchers = matchers_of(values["matcher"])
         wrong = matcher_problems(self._sources.alerting, matchers) if matchers else []
@@ -165,7 +177,7 @@ class SilenceForm(PageForm):
         now, problems = self._sources.clock.now(), dict[str, str]()
         matchers = matchers_of(values.get("matcher", ""))
         try:
-            ends_at = _end(values, now)
+            ends_at = end_of(values, now)
         except ConfigurationError as exc:
             problems["ends_at"], ends_at = str(exc), now + timedelta(hours=1)
         try:
@@ -188,20 +200,6 @@ class SilenceForm(PageForm):
         if problems:
             raise Refused(problems)
         return silence
-
-
-def _end(values: Fields, now: datetime) -> datetime:
-    lasts = values.get("lasts", "")
-    if lasts in DURATIONS and lasts != _UNTIL:
-        return now + timedelta(hours=int(lasts.removesuffix("h")))
-    text = values.get("ends_at", "")
-    try:
-        at = datetime.fromisoformat(text)
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    except (ValueError, OverflowError) as exc:
-        raise ConfigurationError(
-            f"{one_line(text[:SHOWN])!r} is no time: write it in UTC as 2026-11-21 18:00"
-        ) from exc
 
 
 class ExpireForm(PageForm):

@@ -56,6 +56,17 @@
     }
   }
 
+  function offerMorning() {
+    const field = document.getElementById("morning");
+    const option = document.querySelector("#lasts option[value=tomorrow]");
+    if (!field || !option) return;
+    const at = new Date();
+    at.setDate(at.getDate() + 1);
+    at.setHours(8, 0, 0, 0);
+    field.value = at.toISOString();
+    write(option, "until tomorrow " + at.toLocaleTimeString([], { timeStyle: "short" }));
+  }
+
   function asOf() {
     const status = document.getElementById("status");
     return status ? clock.format(new Date(status.dataset.asOf)) : "an unknown time";
@@ -229,6 +240,7 @@
     tick();
     showLevel();
   });
+  offerMorning();
   tick();
   setInterval(tick, TICK);
 })();

@@ -252,7 +252,7 @@ async def test_a_service_that_hangs_takes_no_thread_of_others(
             life = await lives.enter_async_context(scenario_of(folder, receiver))
             await life.start()
             await life.emit(fired(1))
-        await receiver.until(lambda: len(receiver.requests) == 40)
+        await receiver.until(lambda: len(receiver.requests) >= 40)  # some may try again
         assert await asyncio.to_thread(int, "1") == 1
         await receiver.stop()
 

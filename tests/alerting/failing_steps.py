@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
@@ -216,7 +217,11 @@ class Play:
             ids=list(contents),
             contents=contents,
             words=[f"{other_event.alert.name} {other_event.type}" for other_event in self.heard],
-            states={alert.fingerprint: alert for alert in self.engine.snapshot().alerts},
+            # A retained message does not say when people were notified, which a crash puts off.
+            states={
+                alert.fingerprint: msgspec.structs.replace(alert, notified_at=None)
+                for alert in self.engine.snapshot().alerts
+            },
             steps=self.cut_bus.steps,
         )
 

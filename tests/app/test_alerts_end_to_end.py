@@ -8,7 +8,7 @@ from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.catalogue.operations import Edition
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
-from tests.app import fixture, test_alerts_about_schedules
+from tests.app import fixture, test_alerts_about_schedules, test_alerts_deadlines
 from tests.app.alert_messages import alerts_by_key
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, ends_in, keeping_broker
@@ -46,6 +46,8 @@ def test_every_rule_has_its_scenario() -> None:
         schedules.MISSED,
         schedules.DISABLED,
         schedules.STALE,
+        test_alerts_deadlines.MISSED,
+        test_alerts_deadlines.AT_RISK,
     ]
 
     assert sorted(shown) == sorted(RuleKind)

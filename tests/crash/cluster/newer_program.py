@@ -31,8 +31,11 @@ _CHANGES = (
     ),
     (
         f"{_WRITING}/statements.py",
-        "body = excluded.body",
-        "body = excluded.body, later{version} = excluded.later{version}",
+        "pipeline_id = excluded.pipeline_id, body = excluded.body",
+        (
+            "pipeline_id = excluded.pipeline_id, body = excluded.body,"
+            " later{version} = excluded.later{version}"
+        ),
     ),
     (
         f"{_WRITING}/rows.py",

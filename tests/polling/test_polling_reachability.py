@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from random import Random
+
 import pytest
 
 from monitor.model.errors import (
@@ -17,7 +20,11 @@ from monitor.model.errors import (
     WorkspaceUnreachableError,
 )
 from monitor.model.live_state import Reachability
+from monitor.model.poll_outcomes import PollOutcome
+from monitor.polling.poll_loop.poll import Poll, every
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
+from monitor.polling.poll_loop.runner import PollAttempts, PollRunner
+from monitor.workspace.priority import Priority
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scenario
 
@@ -146,3 +153,43 @@ def test_a_failure_is_over_when_its_poll_has_nothing_to_request(
     judge.failed("reconciliation", down("listJobLibrary", None))
     judge.recovered("reconciliation")
     assert reachability(unbegun) is Reachability.UNREACHABLE
+
+
+@pytest.mark.parametrize(
+    ("priority", "expected"),
+    [
+        (Priority.INVENTORY, Reachability.REACHABLE),
+        (Priority.RECONCILIATION, Reachability.DEGRADED),
+    ],
+)
+async def test_what_can_wait_for_our_own_budget_degrades_nothing(
+    unbegun: Scenario, clock: ManualClock, priority: Priority, expected: Reachability
+) -> None:
+    """No room for a poll that reads what can wait shows in its outcome, and nowhere as trouble."""
+
+    async def starve() -> None:
+        raise BudgetExhaustedError("no room")
+
+    async def succeed() -> None: ...
+
+    attempts = PollAttempts(unbegun.context, unbegun.registry)
+    await attempts.attempt("changes", succeed, again_seconds=5)
+    runner = PollRunner(
+        unbegun.context,
+        attempts=attempts,
+        after_attempt=lambda: None,
+        random=Random(1),  # noqa: S311 - spreads polls
+    )
+    poll = Poll(name="starved", priority=priority, timing=every(5), run=starve)
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as group:
+            runner.start(group, poll)
+
+    running = asyncio.create_task(run(), name="runner")
+    await clock.advance(20)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    found, outcome = reachability(unbegun), unbegun.live_state.polls[NAME, "starved"].last_outcome
+
+    assert (found, outcome) == (expected, PollOutcome.BUDGET)

@@ -35,6 +35,7 @@ from monitor.model.waits import WakeSignal, backoff_seconds
 from monitor.polling.poll_loop.context import PollContext
 from monitor.polling.poll_loop.poll import Interval, Poll, WhenDue, jittered
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
+from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
@@ -110,11 +111,17 @@ class PollAttempts:
         return self._failures.get(poll, 0)
 
     async def attempt(
-        self, name: str, poll: Callable[[], Awaitable[object]], *, again_seconds: float | None
+        self,
+        name: str,
+        poll: Callable[[], Awaitable[object]],
+        *,
+        again_seconds: float | None,
+        can_wait: bool = False,
     ) -> MonitorError | None:
         """Run one poll and return its failure, None for success.
 
-        A poll that returns False has sent no request, so it shows nothing about the workspace.
+        A poll that returns False has sent no request, so it shows nothing about the workspace; nor
+        does one that can wait, and finds no room in our own budget.
         ``again_seconds`` is when it will run next, None where that is not known. A cancelled call
         records nothing.
         """
@@ -126,7 +133,13 @@ class PollAttempts:
         except MonitorError as error:
             failure = error
         self._metrics.duration.labels(name).observe(self._context.clock.monotonic() - began)
-        self._record(name, failure, has_requested=has_requested, again_seconds=again_seconds)
+        self._record(
+            name,
+            failure,
+            has_requested=has_requested,
+            is_waiting=can_wait and isinstance(failure, BudgetExhaustedError),
+            again_seconds=again_seconds,
+        )
         return failure
 
     def _record(
@@ -135,6 +148,7 @@ class PollAttempts:
         failure: MonitorError | None,
         *,
         has_requested: bool,
+        is_waiting: bool,
         again_seconds: float | None,
     ) -> None:
         context, now = self._context, self._context.clock.now()
@@ -155,7 +169,8 @@ class PollAttempts:
             self.reachability.dropped(name)
         else:
             self._failures[name] = self.failures(name) + 1
-            self.reachability.failed(name, failure)
+            if not is_waiting:
+                self.reachability.failed(name, failure)
         counted = outcome if has_requested else PollOutcome.IDLE
         self._metrics.polls.labels(context.name, name, counted).inc()
         overdue_at = None if is_lost else self._overdue_at(before, failure, again_seconds)
@@ -169,7 +184,7 @@ class PollAttempts:
                 overdue_at=overdue_at,
             )
         )
-        if has_requested:
+        if has_requested and not is_waiting:
             self._log(name, PollOutcome.OK if is_lost else outcome, failure)
 
     def _is_unavailable(self, failure: MonitorError | None) -> bool:
@@ -240,7 +255,9 @@ class PollRunner:
                 again_seconds = timing.seconds() if timing.is_expected else None
                 is_due = is_due or poll.run_woken is None
                 run = poll.run_woken if poll.run_woken is not None and not is_due else poll.run
-                failure = await self._attempts.attempt(poll.name, run, again_seconds=again_seconds)
+                failure = await self._attempts.attempt(
+                    poll.name, run, again_seconds=again_seconds, can_wait=_can_wait(poll)
+                )
                 wait = self._wait_after(poll.name, timing.seconds(), failure)
                 self._after_attempt()
             else:
@@ -259,7 +276,9 @@ class PollRunner:
             wait = timing.seconds_until_due()
             if wait is not None and wait <= 0:
                 await self._context.until_answering()
-                failure = await self._attempts.attempt(poll.name, poll.run, again_seconds=None)
+                failure = await self._attempts.attempt(
+                    poll.name, poll.run, again_seconds=None, can_wait=_can_wait(poll)
+                )
                 self._after_attempt()
                 await clock.sleep(self._gap_after(poll.name, failure))
             else:
@@ -292,6 +311,10 @@ class PollRunner:
     def jittered(self, seconds: float) -> float:
         """Return ``seconds``, spread so that many monitors do not poll in step."""
         return jittered(seconds, share=self._context.settings.jitter_share, random=self._random)
+
+
+def _can_wait(poll: Poll) -> bool:
+    return poll.priority is Priority.INVENTORY
 
 
 def _forget(poll: Poll) -> None:

@@ -48,6 +48,12 @@ async def sorted_in_slices(
     return [item async for item in in_slices(merge(*pieces, key=key), size=size)]
 
 
+async def free_in_slices(held: dict[Any, Any], *, size: int = SLICE) -> None:
+    """Empty it. Where it goes out of use at once, the end of all that it holds is one step."""
+    async for _ in in_slices(range(len(held)), size=size):
+        held.popitem()
+
+
 async def for_each(
     items: Sequence[T], work: Callable[[T], Awaitable[R]], *, at_once: int, name: str
 ) -> list[R]:

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from monitor.alerting.reports.report_lines import WorkspaceLines
-from monitor.alerting.reports.run_groups import BAD, RunGroups, Stretch, Usual, parents_of
+from monitor.alerting.reports.run_groups import (
+    BAD,
+    MOST_ROWS,
+    RunGroups,
+    Stretch,
+    Usual,
+    parents_of,
+)
 from monitor.model.ends import run_end
 from monitor.model.runs import Parents, Recipe, RunKind, RunState, Status
 from monitor.tracking.live_state import LiveState
@@ -148,3 +155,17 @@ async def test_what_goes_on_has_no_later_success(drawn: list[Drawn]) -> None:
             assert bool(later) == is_over
             if later:
                 assert row.recovered_at in {success.at for success in later}
+
+
+async def test_the_slowest_runs_are_listed_and_the_others_counted() -> None:
+    """A line for each of thousands would be of no help."""
+    groups = RunGroups(STRETCH, usual=lambda _: Usual(seconds=60, slow_from=120))
+    for number in range(MOST_ROWS + 3):
+        ended_at = BEGIN + MINUTE
+        groups.add(ended_run(number, ended_at, Status.SUCCEEDED, seconds=(number + 2) * 60))
+    lines = WorkspaceLines(LiveState([WORKSPACE]).view, WORKSPACE)
+
+    slow = await lines.of_slow(groups)
+
+    assert {row.run_id for row in slow} == {str(number + 3) for number in range(MOST_ROWS)}
+    assert list(lines.left_out()) == [f"{WORKSPACE}: 3 lines of slower than usual left out"]

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from monitor.alerting.reports.late_reader import MOST_COMING
 from monitor.alerting.reports.report_lines import MOST_WORST
 from monitor.alerting.reports.report_query import ReportQuery
+from monitor.alerting.reports.run_groups import MOST_ROWS
 from monitor.model.reports import Deadlines, Report, RunCount, summary_of
 from monitor.model.runs import RunKind, Status
 from monitor.model.slices import sorted_in_slices
 from monitor.model.words import counted
 
 T = TypeVar("T")
-_MOST_ROWS = 500  # of one list
 
 
 async def merged_report(
@@ -34,10 +34,10 @@ async def merged_report(
         ordered = await sorted_in_slices(of_all, key=order)
         if is_newest_first:
             ordered.reverse()
-        if len(ordered) > _MOST_ROWS:
-            more = counted(len(ordered) - _MOST_ROWS, "line")
+        if len(ordered) > MOST_ROWS:
+            more = counted(len(ordered) - MOST_ROWS, "line")
             cut.append(f"{more} of {name.replace('_', ' ')} left out")
-        return tuple(ordered[:_MOST_ROWS])
+        return tuple(ordered[:MOST_ROWS])
 
     report = Report(
         since=query.since,

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from array import array
+from collections import Counter
+from collections.abc import Iterator
 from datetime import datetime
+from heapq import merge
 from typing import TypedDict
 
+from msgspec import Struct
+
 from monitor.alerting.reports.run_groups import (
+    MOST_ROWS,
     FailedRun,
+    FailingPart,
     FailureGroup,
+    PipelineId,
     RunGroups,
     Tally,
-    part_of,
 )
 from monitor.model.reports import (
     PipelineFields,
@@ -23,8 +29,9 @@ from monitor.model.reports import (
     WorkspaceTrend,
     WorstPipeline,
 )
-from monitor.model.runs import Pipeline, PipelineKind, RunKind, RunState, Status
-from monitor.model.slices import in_slices, sorted_in_slices
+from monitor.model.runs import Pipeline, RunKind, RunState, Status
+from monitor.model.slices import in_slices, pieces_of, sorted_in_slices
+from monitor.model.words import counted
 from monitor.tracking.live_state import LiveStateView
 
 MOST_WORST = 5
@@ -32,6 +39,11 @@ _IDS_SHOWN = 20
 _LINES_AT_ONCE = 50
 _SORTED_AT_ONCE = 500
 _REASON_CHARACTERS = 500
+_LISTS = {
+    FailureGroup.STILL_FAILING: "failed_and_still_failing",
+    FailureGroup.RECOVERED: "failed_and_recovered",
+    FailureGroup.OVER_WHEN_SEEN: "over_when_seen",
+}
 
 
 class _Failures(TypedDict):
@@ -40,39 +52,85 @@ class _Failures(TypedDict):
     over_when_seen: tuple[ReportedFailure, ...]
 
 
+class _PartFailures(Struct, gc=False):
+    """The failures of one part in one group."""
+
+    newest: FailedRun
+    oldest: FailedRun
+    run_ids: tuple[str, ...] = ()
+    failures: int = 0
+    seen_late: int = 0
+
+    def add(self, failed: FailedRun) -> None:
+        """Take one that is older than all before it."""
+        self.oldest = failed
+        self.failures += 1
+        self.seen_late += failed.is_seen_late
+        if self.failures <= _IDS_SHOWN:
+            self.run_ids = (*self.run_ids, failed.run.key.id)
+
+
+class _PartsOfGroup:
+    """The parts of one group, the newest failure first, and which were past the bound."""
+
+    def __init__(self) -> None:
+        self.shown: dict[FailingPart, _PartFailures] = {}
+        self.left_out: set[FailingPart] = set()
+
+    def add(self, failed: FailedRun) -> None:
+        """Take one that is older than all before it."""
+        part = self.shown.get(failed.part)
+        if part is None and len(self.shown) >= MOST_ROWS:
+            self.left_out.add(failed.part)
+            return
+        if part is None:
+            part = self.shown[failed.part] = _PartFailures(newest=failed, oldest=failed)
+        part.add(failed)
+
+
 class WorkspaceLines:
     """Writes the lines with the names that pipelines have now."""
 
     def __init__(self, view: LiveStateView, workspace: str) -> None:
         self._view = view
         self._workspace = workspace
+        self._left_out: dict[str, int] = {}  # by list
+
+    def left_out(self) -> Iterator[str]:
+        """Yield a sentence for each list that was cut so far."""
+        for name, count in self._left_out.items():
+            if count:
+                more, words = counted(count, "line"), name.replace("_", " ")
+                yield f"{self._workspace}: {more} of {words} left out"
 
     async def of_failures(self, groups: RunGroups) -> _Failures:
-        """Return the failures by group, those of one part together."""
-        found: dict[FailureGroup, dict[object, list[FailedRun]]] = {
-            group: defaultdict(list) for group in FailureGroup
-        }
-        async for group, failed in in_slices(groups.failures()):
-            found[group][part_of(failed.run)].append(failed)
+        """Return the failures by group, those of one part together; the newest parts."""
+        found = {group: _PartsOfGroup() for group in FailureGroup}
+        oldest_first = await sorted_in_slices(groups.failures(), key=_end_order)
+        async for known in in_slices(reversed(oldest_first)):
+            group, failed = groups.grouped(known)
+            found[group].add(failed)
+        del found[FailureGroup.PART]
         rows = {
             group: tuple(
                 [
-                    self._failure(sorted(runs, key=_newest_first, reverse=True))
-                    async for runs in in_slices(parts.values(), size=_LINES_AT_ONCE)
+                    self._failure(part)
+                    async for part in in_slices(parts.shown.values(), size=_LINES_AT_ONCE)
                 ]
             )
             for group, parts in found.items()
-            if group is not FailureGroup.PART
         }
+        for group, name in _LISTS.items():
+            self._left_out[name] = len(found[group].left_out)
         return {
             "failed_and_still_failing": rows[FailureGroup.STILL_FAILING],
             "failed_and_recovered": rows[FailureGroup.RECOVERED],
             "over_when_seen": rows[FailureGroup.OVER_WHEN_SEEN],
         }
 
-    def _failure(self, failed: Sequence[FailedRun]) -> ReportedFailure:
-        """Return one line about failures of one part; the newest is the first of them."""
-        newest, run = failed[0], failed[0].run
+    def _failure(self, part: _PartFailures) -> ReportedFailure:
+        """Return one line about failures of one part."""
+        newest, run = part.newest, part.newest.run
         owner = None
         if run.pipeline is not None:
             _, owner = self._view.place(self._workspace, run.pipeline)
@@ -80,16 +138,16 @@ class WorkspaceLines:
             **self._named(run.pipeline),
             kind=run.key.kind,
             part=self._part(run),
-            failures=len(failed),
+            failures=part.failures,
             status=run.status,
-            first_ended_at=failed[-1].end.at,
+            first_ended_at=part.oldest.end.at,
             last_ended_at=newest.end.at,
             is_time_certain=run.finished_at is not None and "finished_at" not in run.approximate,
-            run_ids=tuple(each.run.key.id for each in failed[:_IDS_SHOWN]),
+            run_ids=part.run_ids,
             reason=_reason(run),
             owner=owner or run.owner,
             recovered_at=newest.recovered_at,
-            seen_late=sum(each.is_seen_late for each in failed),
+            seen_late=part.seen_late,
         )
 
     def _part(self, run: RunState) -> str | None:
@@ -98,6 +156,7 @@ class WorkspaceLines:
         return self._view.recipe_name(self._workspace, run.recipe.id) or run.recipe.name
 
     async def of_slow(self, groups: RunGroups) -> tuple[SlowRun, ...]:
+        self._left_out["slower_than_usual"] = groups.lost_slow
         lines = [
             SlowRun(
                 **self._named(slow.run.pipeline),
@@ -128,12 +187,12 @@ class WorkspaceLines:
 
     async def of_worst(self, groups: RunGroups) -> tuple[WorstPipeline, ...]:
         """Return the pipelines with the most failures."""
-        failed: Counter[tuple[PipelineKind, str]] = Counter()
-        named: dict[tuple[PipelineKind, str], Pipeline] = {}
-        async for group, failure in in_slices(groups.failures()):
-            pipeline = failure.run.pipeline
+        failed: Counter[PipelineId] = Counter()
+        named: dict[PipelineId, Pipeline] = {}
+        async for failure in in_slices(groups.failures()):
+            group, pipeline = groups.grouped(failure)[0], failure.run.pipeline
             if group is not FailureGroup.PART and pipeline is not None:
-                key = (pipeline.kind, pipeline.id)
+                key = PipelineId.of(pipeline)
                 failed[key] += 1
                 named.setdefault(key, pipeline)
         return tuple(
@@ -152,7 +211,7 @@ class WorkspaceLines:
         }
 
 
-def _newest_first(failed: FailedRun) -> tuple[datetime, bool, str]:
+def _end_order(failed: FailedRun) -> tuple[datetime, bool, str]:
     return failed.end.order
 
 
@@ -175,8 +234,15 @@ async def _figures(tally: Tally) -> StretchFigures:
     )
 
 
-async def _median(values: list[float]) -> float | None:
+async def _median(values: array[float]) -> float | None:
     if not values:
         return None
-    ordered = await sorted_in_slices(values, key=float, size=_SORTED_AT_ONCE)
-    return ordered[len(ordered) // 2]
+    # Arrays, because the end of so many numbers that are objects would hold the loop.
+    pieces = [
+        array("d", sorted(piece))
+        async for piece in in_slices(pieces_of(values, size=_SORTED_AT_ONCE), size=1)
+    ]
+    ordered = merge(*pieces)
+    async for _ in in_slices(range(len(values) // 2), size=_SORTED_AT_ONCE):
+        next(ordered)
+    return next(ordered)

@@ -62,11 +62,24 @@ class Reporter:
     async def _of_workspace(
         self, status: WorkspaceStatus, query: ReportQuery, takes: PipelineFilter
     ) -> Report:
-        name, now = status.workspace, self._clock.now()
         stretch = Stretch(status.time_there(query.since), status.time_there(query.until))
-        begin = stretch.before.since if query.has_trends else stretch.since
-        usual = UsualDurations(self._engine, name)
+        usual = UsualDurations(self._engine, status.workspace)
         groups = RunGroups(stretch, usual=usual.of, has_trends=query.has_trends)
+        try:
+            return await self._written(groups, status, query, takes, stretch)
+        finally:
+            await groups.free()
+
+    async def _written(
+        self,
+        groups: RunGroups,
+        status: WorkspaceStatus,
+        query: ReportQuery,
+        takes: PipelineFilter,
+        stretch: Stretch,
+    ) -> Report:
+        name, now = status.workspace, self._clock.now()
+        begin = stretch.before.since if query.has_trends else stretch.since
         reader = EndedRunReader(name, bus=self._bus, view=self._view, takes=takes)
         unread = await reader.read(groups, stretch, begin=begin)
         late = LateReader(status, engine=self._engine, view=self._view, takes=takes)
@@ -100,6 +113,7 @@ class Reporter:
                     retention=self._retention,
                 ),
                 *unread,
+                *lines.left_out(),
                 *unjudged([rule.settings.rule for rule in self._engine.compiled.rules]),
             ),
         )

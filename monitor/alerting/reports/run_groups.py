@@ -5,20 +5,24 @@ Runs come newest creation first, so the first success after a failure was mostly
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from enum import Enum, auto
+from heapq import heappush, heappushpop
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from monitor.model.ends import RunEnd, run_end
-from monitor.model.runs import Parents, PipelineKind, RunKey, RunKind, RunState, Status
+from monitor.model.runs import Parents, Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
+from monitor.model.slices import free_in_slices
 
 MOST_FAILURES = 10_000  # of a workspace that are kept one by one
+MOST_ROWS = 500  # of one list of a report
 
 BAD = (Status.FAILED, Status.LOST)
-PartKey = tuple[RunKind, str, str]  # pipeline, recipe
 
 
 class FailureGroup(Enum):
@@ -45,23 +49,44 @@ class Stretch(Struct, frozen=True):
         return self.since <= at < self.until
 
 
-class Usual(Struct, frozen=True, kw_only=True):
+# What is kept by thousands is hidden from the garbage collector, which would halt all meanwhile.
+class Usual(Struct, frozen=True, kw_only=True, gc=False):
     """What runs of a pipeline take: half of them at most ``seconds``."""
 
     seconds: float
     slow_from: float
 
 
-class FailedRun(Struct, frozen=True, kw_only=True):
+class PipelineId(Struct, frozen=True, gc=False):
+    """A flow or plan, whatever its name."""
+
+    kind: PipelineKind
+    id: str
+
+    @classmethod
+    def of(cls, pipeline: Pipeline) -> PipelineId:
+        return cls(pipeline.kind, pipeline.id)
+
+
+class FailingPart(Struct, frozen=True, gc=False):
+    """What fails and recovers by itself; of a run without a pipeline the run."""
+
+    kind: RunKind
+    pipeline_id: str
+    own_id: str
+
+
+class FailedRun(Struct, frozen=True, kw_only=True, gc=False):
     """A failure of the stretch. ``recovered_at``: the first success of its part after it."""
 
     run: RunState
     end: RunEnd
+    part: FailingPart
     recovered_at: datetime | None
     is_seen_late: bool
 
 
-class SlowSuccess(Struct, frozen=True, kw_only=True):
+class SlowSuccess(Struct, frozen=True, kw_only=True, gc=False):
     """A success that took longer than usual."""
 
     run: RunState
@@ -71,23 +96,29 @@ class SlowSuccess(Struct, frozen=True, kw_only=True):
 
 
 class Tally(Struct, kw_only=True):
-    """What is added up of one stretch; the lists only where trends are wanted."""
+    """What is added up of one stretch; the arrays only where trends are wanted."""
 
     counts: Counter[tuple[RunKind, Status]]
-    success_seconds: list[float]
-    queue_seconds: list[float]
+    success_seconds: array[float]
+    queue_seconds: array[float]
     has_trends: bool
 
     @classmethod
     def empty(cls, *, has_trends: bool) -> Tally:
-        return cls(counts=Counter(), success_seconds=[], queue_seconds=[], has_trends=has_trends)
+        return cls(
+            counts=Counter(),
+            success_seconds=array("d"),
+            queue_seconds=array("d"),
+            has_trends=has_trends,
+        )
 
 
-def part_of(run: RunState) -> PartKey:
-    """Return what fails and recovers by itself: the run's recipe, else its pipeline."""
+def _part_of(run: RunState) -> FailingPart:
+    """Return the run's recipe, else its pipeline."""
     if run.pipeline is None:
-        return run.key.kind, "", run.key.id  # nothing is known to be its next run
-    return run.key.kind, run.pipeline.id, run.recipe.id if run.recipe is not None else ""
+        return FailingPart(run.key.kind, "", run.key.id)  # nothing is known to be its next run
+    recipe_id = "" if run.recipe is None else run.recipe.id
+    return FailingPart(run.key.kind, run.pipeline.id, recipe_id)
 
 
 class RunGroups:
@@ -103,13 +134,14 @@ class RunGroups:
         self._stretch = stretch
         self._before = stretch.before if has_trends else None
         self._usual = usual
-        self._newest: dict[PartKey, RunEnd] = {}  # successes
-        self._last_added: dict[PartKey, RunEnd] = {}  # likewise
-        self._failures: dict[RunKey, tuple[FailedRun, PartKey]] = {}
-        self.slow: list[SlowSuccess] = []
+        self._newest: dict[FailingPart, RunEnd] = {}  # successes
+        self._last_added: dict[FailingPart, RunEnd] = {}  # likewise
+        self._failures: dict[RunKey, FailedRun] = {}
+        self._slow: list[tuple[float, RunKey, SlowSuccess]] = []  # a heap: the least slow first
+        self.lost_slow = 0  # past the bound
         self.now = Tally.empty(has_trends=has_trends)
         self.before = Tally.empty(has_trends=has_trends)
-        self.runs: Counter[tuple[PipelineKind, str]] = Counter()  # without parts of flow runs
+        self.runs: Counter[PipelineId] = Counter()  # without parts of flow runs
         self.lost_failures = 0  # past the bound
 
     def add(self, run: RunState) -> None:
@@ -117,7 +149,7 @@ class RunGroups:
         end = run_end(run)
         if end is None:
             return
-        part = part_of(run)
+        part = _part_of(run)
         if run.status is Status.SUCCEEDED:
             newest = self._newest.get(part)
             if newest is None or end.order > newest.order:
@@ -143,16 +175,16 @@ class RunGroups:
             and self._stretch.holds(seen_at)
         )
 
-    def _add(self, run: RunState, end: RunEnd, part: PartKey) -> None:
+    def _add(self, run: RunState, end: RunEnd, part: FailingPart) -> None:
         _count(self.now, run, end)
         if run.parents.flow_run is None and run.pipeline is not None:
-            self.runs[run.pipeline.kind, run.pipeline.id] += 1
+            self.runs[PipelineId.of(run.pipeline)] += 1
         if run.status in BAD:
             self._add_failure(run, end, part)
         elif run.status is Status.SUCCEEDED and run.parents == Parents():
             self._add_success(run, end)
 
-    def _add_failure(self, run: RunState, end: RunEnd, part: PartKey) -> None:
+    def _add_failure(self, run: RunState, end: RunEnd, part: FailingPart) -> None:
         if len(self._failures) >= MOST_FAILURES:
             self.lost_failures += 1
             return
@@ -160,10 +192,11 @@ class RunGroups:
         failed = FailedRun(
             run=run,
             end=end,
+            part=part,
             recovered_at=after.at if after is not None and after.order > end.order else None,
             is_seen_late=not self._stretch.holds(end.at),
         )
-        self._failures[run.key] = failed, part
+        self._failures[run.key] = failed
 
     def _add_success(self, run: RunState, end: RunEnd) -> None:
         seconds = end.duration_seconds
@@ -171,31 +204,41 @@ class RunGroups:
         if seconds is None or usual is None or seconds < usual.slow_from:
             return
         slow = SlowSuccess(run=run, end=end, seconds=seconds, usual_seconds=usual.seconds)
-        self.slow.append(slow)
+        item = (seconds - usual.seconds, run.key, slow)
+        if len(self._slow) < MOST_ROWS:
+            heappush(self._slow, item)
+        else:
+            heappushpop(self._slow, item)
+            self.lost_slow += 1
 
     # --- what follows ---
 
-    def failures(self) -> Iterator[tuple[FailureGroup, FailedRun]]:
-        """Yield each failure with its group, in no order: there may be thousands."""
-        for known in self._failures.values():
-            yield self._grouped(*known)
+    @property
+    def slow(self) -> list[SlowSuccess]:
+        """The slowest successes, in no order."""
+        return [slow for _, _, slow in self._slow]
 
-    def _grouped(self, failed: FailedRun, part: PartKey) -> tuple[FailureGroup, FailedRun]:
+    def failures(self) -> list[FailedRun]:
+        """Return the failures, in no order: there may be thousands."""
+        return list(self._failures.values())
+
+    def grouped(self, failed: FailedRun) -> tuple[FailureGroup, FailedRun]:
+        """Return the group of one of the failures, and the failure with its recovery."""
         if any(key in self._failures for key in parents_of(failed.run)):
             return FailureGroup.PART, failed
-        newest = self._newest.get(part)
+        newest = self._newest.get(failed.part)
         if newest is None or newest.order < failed.end.order:
             return FailureGroup.STILL_FAILING, failed
         recovered_at = failed.recovered_at or newest.at
-        failed = FailedRun(
-            run=failed.run,
-            end=failed.end,
-            recovered_at=recovered_at,
-            is_seen_late=failed.is_seen_late,
-        )
+        failed = replace(failed, recovered_at=recovered_at)
         seen_at = failed.run.end_seen_at
         is_over = seen_at is not None and recovered_at <= seen_at
         return FailureGroup.OVER_WHEN_SEEN if is_over else FailureGroup.RECOVERED, failed
+
+    async def free(self) -> None:
+        """Forget all, when the report is made."""
+        for held in (self._failures, self._newest, self._last_added, self.runs):
+            await free_in_slices(held)
 
 
 def parents_of(run: RunState) -> Iterable[RunKey]:

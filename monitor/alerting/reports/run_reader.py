@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from monitor.alerting.attribution.subjects import key_of, of_run
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.reports.pipeline_filter import PipelineFilter
-from monitor.alerting.reports.run_groups import RunGroups, Stretch, Usual
+from monitor.alerting.reports.run_groups import PipelineId, RunGroups, Stretch, Usual
 from monitor.alerting.rules.baselines import MINIMUM_RUNS, known_durations, quantile
 from monitor.bus.contract import StoredRuns
-from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
+from monitor.model.runs import Pipeline, RunKey, RunKind, RunState, Status
 from monitor.model.slices import in_slices, pieces_of
 from monitor.tracking.live_state import LiveStateView
 
@@ -94,16 +95,16 @@ class UsualDurations:
     def __init__(self, engine: Engine, workspace: str) -> None:
         self._engine = engine
         self._workspace = workspace
-        self._known: dict[tuple[RunKind, PipelineKind, str], Usual | None] = {}
+        self._known: defaultdict[RunKind, dict[PipelineId, Usual | None]] = defaultdict(dict)
 
     def of(self, run: RunState) -> Usual | None:
         """Return it; None where too few runs were seen."""
         if run.pipeline is None:
             return None
-        key = (run.key.kind, run.pipeline.kind, run.pipeline.id)
-        if key not in self._known:
-            self._known[key] = self._learned(run.key.kind, run.pipeline)
-        return self._known[key]
+        known, pipeline_id = self._known[run.key.kind], PipelineId.of(run.pipeline)
+        if pipeline_id not in known:
+            known[pipeline_id] = self._learned(run.key.kind, run.pipeline)
+        return known[pipeline_id]
 
     def _learned(self, kind: RunKind, pipeline: Pipeline) -> Usual | None:
         subject = of_run(RunKey(self._workspace, kind, ""), pipeline)

@@ -14,10 +14,12 @@ from prometheus_client import CollectorRegistry
 from monitor.alerting.reports.settings import ReportSettings
 from monitor.app.hosted.report_clock import ReportClock
 from monitor.bus.contract import Change, EventBus, StateEntry
+from monitor.bus.shards import CLUSTER
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.alerts import BRIDGE
 from monitor.model.events import EventType, WorkspaceEvent
 from tests.app.eventually import eventually
+from tests.bus.dump_scenario import carried, file_url
 from tests.bus.postgres_backend import TestDaemon, new_database
 from tests.clocks import FastClock, ManualClock
 from tests.postgres_server import PostgresServer
@@ -205,3 +207,23 @@ async def test_a_takeover_records_it_once(postgres: PostgresServer) -> None:
         assert len(await Life(taken, clock, MORNING).due()) == 1
         back = await first.open()
         assert len(await Life(back, clock, MORNING).due()) == 1
+
+
+async def test_a_carried_store_neither_skips_nor_repeats_a_report(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    """What came due between export and start is recorded, and not again after the way back."""
+    clock = ManualClock(EVENING)
+    url = postgres.url(await postgres.create_database())
+    async with store(tmp_path, clock) as bus:
+        assert await Life(bus, clock, MORNING).due() == []
+    await carried(file_url(tmp_path / "state.db"), url, tmp_path / "to.dump")
+    await clock.advance(9.5 * HOUR)
+    async with TestDaemon(url) as daemon:
+        due = await Life(await daemon.open(CLUSTER), clock, MORNING).due()
+    assert due == ["report:last-night 2026-11-21T07:00:00Z"]
+    back = tmp_path / "back"
+    back.mkdir()
+    await carried(url, file_url(back / "state.db"), tmp_path / "back.dump")
+    async with store(back, clock) as bus:
+        assert await Life(bus, clock, MORNING).due() == due

@@ -30,6 +30,8 @@ from monitor.bus.dump.routing import place_in_database, place_in_dump, place_in_
 from monitor.bus.postgres_address import is_postgres, postgres_address
 from monitor.bus.settings import store_path
 from monitor.bus.sqlite import SqliteBus
+from monitor.bus.sqlite.sole_shard import SqliteStore
+from monitor.bus.trusted_time import JudgedTime
 from monitor.model.alerts import BRIDGE, Alert, AlertState, Severity, Silence
 from monitor.model.events import AlertEvent, Event, EventType, RunEvent, run_event_id
 from monitor.model.runs import RunKey, RunKind, Source, Status
@@ -40,6 +42,10 @@ from tests.clocks import ManualClock
 WORKSPACES = ("acme", "beta", "gamma")
 ODD = "k\0e\\y"  # what a text of PostgreSQL cannot hold, and what stands for it
 EVENTS = 30
+# Under the name of the daemon: up to when a report was dealt with.
+REPORT_HANDLED = StateEntry(
+    workspace=BRIDGE, topic="reports", key="last-night", value=b'{"until":"2026-11-21T07:00:00Z"}'
+)
 
 
 def run_event(number: int) -> RunEvent:
@@ -129,6 +135,7 @@ async def fill(path: Path, *, unread: str = "mqtt") -> None:
     entries = [
         *(StateEntry(workspace=name, topic="t", key=ODD, value=b"v") for name in WORKSPACES),
         StateEntry(workspace="acme", topic="oauth", key="tokens", value=b"\xff a token pair"),
+        REPORT_HANDLED,
     ]
     runs = tuple(event.run for event in ALL_EVENTS if isinstance(event, RunEvent))
     await bus.commit(
@@ -152,6 +159,8 @@ async def fill(path: Path, *, unread: str = "mqtt") -> None:
     for step in steps:
         position = 10 if step.consumer == unread else NEWEST
         await bus.advance(msgspec.structs.replace(step, position=position), timeout_seconds=SOON)
+    # The present clock judges ages in whatever the dump is loaded into.
+    await SqliteStore(bus, clock=ManualClock()).keep_judged(JudgedTime.first(NOW))
     await bus.close()
 
 

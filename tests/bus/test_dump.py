@@ -19,6 +19,7 @@ from tests.bus.dump_scenario import (
     ALL_EVENTS,
     NEWEST,
     ODD,
+    REPORT_HANDLED,
     Stored,
     carried,
     exported,
@@ -95,6 +96,32 @@ async def test_a_database_is_restored_as_it_was(
     assert await shards_of(other) == await shards_of(database)
 
 
+@pytest.mark.parametrize(
+    ("is_from_file", "is_into_file"), [(True, True), (True, False), (False, True), (False, False)]
+)
+async def test_what_reports_were_dealt_with_goes_along(
+    store: str,
+    database: str,
+    postgres: PostgresServer,
+    tmp_path: Path,
+    *,
+    is_from_file: bool,
+    is_into_file: bool,
+) -> None:
+    """Between all kinds of store; how a file has judged ages is its own and stays."""
+    to = file_url(tmp_path / "to.db")
+    if not is_into_file:
+        to = postgres.url(await postgres.create_database())
+    await carried(store if is_from_file else database, to, tmp_path / "a.dump", SHARDS)
+    rows = (await stored_in(to))[StoreTable.STATE_ENTRY]
+    assert [(shard, *row) for shard, row in rows if row[0] == BRIDGE] == [
+        (
+            SOLE if is_into_file else CLUSTER,
+            *(BRIDGE, REPORT_HANDLED.topic, REPORT_HANDLED.key, REPORT_HANDLED.value),
+        )
+    ]
+
+
 async def test_each_workspace_goes_into_its_shard(store: str, database: str) -> None:
     """Events keep their order and ids, positions have no holes, and rows follow their workspace."""
     stored = await stored_in(database)
@@ -113,7 +140,10 @@ async def test_each_workspace_goes_into_its_shard(store: str, database: str) -> 
         for shard, row in stored[table]:
             assert shard == SHARD_OF[row[0]], (table, row)
     entries = {row[2:] for _, row in stored[StoreTable.STATE_ENTRY]}
-    assert entries == {(ODD, b"v"), ("tokens", b"\xff a token pair")}
+    assert entries == {
+        *((ODD, b"v"), ("tokens", b"\xff a token pair")),
+        (REPORT_HANDLED.key, REPORT_HANDLED.value),
+    }
 
 
 async def test_consumers_continue_after_what_they_have_read(database: str) -> None:

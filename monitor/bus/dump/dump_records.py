@@ -1,7 +1,7 @@
 """The contents of a dump: tables, with the columns that both kinds of store have.
 
 Numbers that a store gives by itself do not travel: rows come in their order. What is about the
-store or its daemons (leases, instructions, the judgement of ages, entries of the bridge) stays.
+store or its daemons (leases, instructions, the judgement of ages) stays.
 """
 
 from __future__ import annotations

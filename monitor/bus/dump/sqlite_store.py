@@ -19,6 +19,7 @@ from monitor.bus.dump.dump_records import (
 from monitor.bus.shards import SOLE
 from monitor.bus.sqlite import log
 from monitor.bus.sqlite.connection import (
+    LOG_EPOCH,
     StoreConnection,
     connect,
     connect_readonly,
@@ -29,16 +30,22 @@ from monitor.bus.sqlite.leftover_files import leftovers_beside
 from monitor.bus.sqlite.location import locate
 from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.snapshot import StoreSnapshot, locate_readable
+from monitor.bus.sqlite.sole_shard import JUDGED
 from monitor.bus.sqlite.upgrade import newest_schema, prepare, schema_of
 from monitor.model.alerts import BRIDGE
 from monitor.model.errors import BusSchemaError, ConfigurationError
 
+# About the file: the header of a dump has the epoch of its log, and each store judges ages itself.
+_OF_FILE = " OR ".join(
+    f"(workspace, topic, key) = ('{workspace}', '{topic}', '{key}')"
+    for workspace, topic, key in (LOG_EPOCH, JUDGED)
+)
 _ROWS = {
     StoreTable.CONSUMER: "FROM consumer ORDER BY name",
     StoreTable.DEAD_LETTER: "FROM dead_letter ORDER BY number",
     StoreTable.EVENT: "FROM event ORDER BY position",
     StoreTable.RUN: "FROM run ORDER BY number",
-    StoreTable.STATE_ENTRY: f"FROM state_entry WHERE workspace <> '{BRIDGE}'"
+    StoreTable.STATE_ENTRY: f"FROM state_entry WHERE NOT ({_OF_FILE})"
     " ORDER BY workspace, topic, key",
     StoreTable.CALLBACK: "FROM callback ORDER BY id",
     StoreTable.CONSUMER_STATE: "FROM consumer_state ORDER BY consumer, key",
@@ -209,6 +216,6 @@ def _refuse_rows(store: Path) -> None:
 
 
 def _count(db: sqlite3.Connection, table: StoreTable) -> int:
-    where = f"WHERE workspace <> '{BRIDGE}'" if table is StoreTable.STATE_ENTRY else ""
+    where = f"WHERE NOT ({_OF_FILE})" if table is StoreTable.STATE_ENTRY else ""
     (count,) = db.execute(f"SELECT count(*) FROM {table} {where}").fetchone()  # noqa: S608 - a table of ours
     return int(count)

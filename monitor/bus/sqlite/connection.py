@@ -20,7 +20,7 @@ _WAL_LIMIT_BYTES = 64 * 1024 * 1024
 _CACHE_KIBIBYTES = 16 * 1024
 _STATEMENTS_KEPT = 256
 _PRIMARY_CODE = 0xFF
-_LOG_EPOCH = (BRIDGE, "log", "epoch")  # a state entry
+LOG_EPOCH = (BRIDGE, "log", "epoch")  # a state entry
 _READ_EPOCH = "SELECT value FROM state_entry WHERE workspace = ? AND topic = ? AND key = ?"
 
 
@@ -48,14 +48,14 @@ class StoreConnection(sqlite3.Connection):
     @cached_property
     def log_epoch(self) -> int:
         """The epoch of all events: 0, but for what a database brought whose log went back."""
-        row = self.execute(_READ_EPOCH, _LOG_EPOCH).fetchone()
+        row = self.execute(_READ_EPOCH, LOG_EPOCH).fetchone()
         return 0 if row is None else int(row[0])
 
 
 def keep_log_epoch(db: sqlite3.Connection, epoch: int) -> None:
     """Store the epoch of a log that is made from another one."""
     value = str(epoch).encode()
-    db.execute("INSERT OR REPLACE INTO state_entry VALUES (?, ?, ?, ?)", (*_LOG_EPOCH, value))
+    db.execute("INSERT OR REPLACE INTO state_entry VALUES (?, ?, ?, ?)", (*LOG_EPOCH, value))
 
 
 def connect(path: Path) -> StoreConnection:

@@ -39,8 +39,8 @@ from monitor.bus.trusted_time import JudgedTime
 from monitor.model.alerts import BRIDGE
 from monitor.model.clock import Clock
 
-# No workspace can have the name under which these are stored.
-_RETENTION, _JUDGED = "retention", "judged"
+# No workspace can have the name under which this is stored.
+JUDGED = (BRIDGE, "retention", "judged")  # a state entry
 _decoder = msgspec.json.Decoder(JudgedTime)
 
 
@@ -139,7 +139,8 @@ class SqliteStore:
 
     async def times(self) -> StoreTimes:
         now = self._clock.now()
-        stored = (await self.bus.state_entries(BRIDGE, _RETENTION)).get(_JUDGED)
+        workspace, topic, key = JUDGED
+        stored = (await self.bus.state_entries(workspace, topic)).get(key)
         if stored is not None:
             entry = decode_entry(stored, _decoder, what="time of retention")
             return StoreTimes(now=now, judged=entry)
@@ -150,7 +151,8 @@ class SqliteStore:
 
     async def keep_judged(self, judged: JudgedTime) -> None:
         value = msgspec.json.encode(judged)
-        entry = StateEntry(workspace=BRIDGE, topic=_RETENTION, key=_JUDGED, value=value)
+        workspace, topic, key = JUDGED
+        entry = StateEntry(workspace=workspace, topic=topic, key=key, value=value)
         await self.bus.commit(Change(state_entries=(entry,)), timeout_seconds=self._timeout_seconds)
 
     async def probe(self, *, timeout_seconds: float) -> None:

@@ -18,7 +18,6 @@ TREE = Path(__file__).parent.parent
 # Former word -> what to write instead. A word of two parts is a row of parts of a name.
 FORMER_WORDS = {
     "asking": "daemon client",
-    "audit": "reconcile, reconciliation",
     "bare": "incomplete",
     "beyond": "inventory",
     "course": "what it holds, by its domain name",

@@ -24,6 +24,7 @@ from monitor.bus.contract import (
     StoredLog,
     StoredRuns,
     StoredShard,
+    StoreEntries,
 )
 from monitor.bus.trusted_time import JudgedTime
 from monitor.model.runs import RunState
@@ -205,6 +206,10 @@ class ShardStore(Protocol):
     @property
     def log(self) -> StoredLog:
         """Reads the events of all shards, whichever daemons hold them."""
+
+    @property
+    def entries(self) -> StoreEntries:
+        """Entries of no shard, which every daemon writes and reads."""
 
     @property
     def elsewhere(self) -> ShardsElsewhere | None:

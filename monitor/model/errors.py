@@ -25,6 +25,7 @@
     │   ├── BusUnavailableError       nothing was stored; the caller may commit again
     │   │   └── BusLostError              not ours any more, or damaged; the daemon ends
     │   ├── BusLockedError              another daemon has locked the store
+    │   ├── BusFullError              a bound of what is stored is reached
     │   └── BusSchemaError            a newer version wrote the store, or it is damaged
     └── OutputError
         ├── OutputUnavailableError    delivery may be tried again
@@ -165,6 +166,10 @@ class BusUnavailableError(BusError):
 
 class BusLostError(BusUnavailableError):
     """The store is gone, damaged, or written by another process; the daemon must end."""
+
+
+class BusFullError(BusError):
+    """A bound of the store is reached; the same write is refused until something is removed."""
 
 
 class BusLockedError(BusError):

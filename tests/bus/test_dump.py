@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from monitor.bus.contract import Change, DeadLetter, EventBus, Received
+from monitor.bus.dump.dump_file import DumpReader
 from monitor.bus.dump.dump_records import StoreTable
 from monitor.bus.shards import CLUSTER, SOLE
 from monitor.model.alerts import BRIDGE
@@ -120,6 +121,16 @@ async def test_what_reports_were_dealt_with_goes_along(
             *(BRIDGE, REPORT_HANDLED.topic, REPORT_HANDLED.key, REPORT_HANDLED.value),
         )
     ]
+
+
+async def test_no_session_is_in_a_dump(store: str, database: str, tmp_path: Path) -> None:
+    """Audit lines go with the whole store, or with the cluster's shard; log-ins never."""
+    for url, shard in ((store, SOLE), (database, CLUSTER)):
+        reader = DumpReader(await exported(url, tmp_path / f"of{shard}.dump"))
+        entries = [row for table, row in reader.records() if table is StoreTable.STORE_ENTRY]
+        assert entries == [(shard, ("audit", "k1", b"\xff")), (shard, ("audit", "k2", b"{}"))]
+    dump = await exported(database, tmp_path / "acme.dump", workspace="acme")
+    assert StoreTable.STORE_ENTRY not in {table for table, _ in DumpReader(dump).records()}
 
 
 async def test_each_workspace_goes_into_its_shard(store: str, database: str) -> None:

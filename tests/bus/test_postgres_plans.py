@@ -21,6 +21,7 @@ from monitor.bus.postgres.writing import (
     inbox_bounds,
     pruning,
     statements,
+    store_entries,
     transactions,
     unanswered,
 )
@@ -39,7 +40,7 @@ _MODULES = (
         status,
         stored_runs,
     ),
-    *(stored_shard, transactions, unanswered),
+    *(store_entries, stored_shard, transactions, unanswered),
 )
 _PARTS = tuple(part for part in vars(statements).values() if isinstance(part, statements.Part))
 _STATEMENT = re.compile(r"(SELECT|WITH|UPDATE|DELETE|INSERT) ")

@@ -121,7 +121,7 @@ async def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     db.execute("PRAGMA user_version = 999")
     db.close()
 
-    with pytest.raises(BusSchemaError, match=r"its schema is 999, .* up to 4"):
+    with pytest.raises(BusSchemaError, match=r"its schema is 999, .* up to 5"):
         await open_store(path)
 
 

@@ -64,7 +64,7 @@ def test_a_file_goes_into_a_database_and_back(
     [counts, last] = capsys.readouterr().out.splitlines()
     assert counts == (
         "shard (all): 4 consumer, 1 dead_letter, 33 event, 30 run, 5 state_entry, 2 callback, "
-        "13 consumer_state"
+        "13 consumer_state, 2 store_entry"
     )
     assert last.startswith(f"ok: {dump} (")
 

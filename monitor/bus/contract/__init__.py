@@ -28,6 +28,7 @@ from monitor.bus.contract.data_types import (
     decode_entry,
 )
 from monitor.bus.contract.event_bus import EventBus, StoredRuns, StoredShard
+from monitor.bus.contract.store_entries import StoreEntries
 from monitor.bus.contract.stored_log import RecordedIn, StoredLog
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "Start",
     "StateEntry",
     "Step",
+    "StoreEntries",
     "StoreStatus",
     "StoredCallback",
     "StoredLog",

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from msgspec import Struct
 
 FORMAT = "dataprep-monitor dump"
-SCHEMA = 1  # of the tables below: raised with each change of them
+SCHEMA = 2  # of the tables below: raised with each change of them
 ROWS_AT_ONCE = 500
 
 Row = tuple[Any, ...]
@@ -30,6 +30,7 @@ class StoreTable(StrEnum):
     STATE_ENTRY = "state_entry"
     CALLBACK = "callback"
     CONSUMER_STATE = "consumer_state"
+    STORE_ENTRY = "store_entry"  # of `DUMPED_TOPICS`, with the shard that is about no workspace
 
 
 # Only the last column of a table may be binary.
@@ -44,6 +45,7 @@ COLUMNS: Mapping[StoreTable, tuple[str, ...]] = {
     StoreTable.STATE_ENTRY: ("workspace", "topic", "key", "value"),
     StoreTable.CALLBACK: ("workspace", "fingerprint", "received_at", "processed_at", "body"),
     StoreTable.CONSUMER_STATE: ("consumer", "key", "value"),
+    StoreTable.STORE_ENTRY: ("topic", "key", "value"),
 }
 
 

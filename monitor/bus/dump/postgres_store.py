@@ -28,6 +28,7 @@ from monitor.bus.postgres.connections.migrations import (
     prepare,
 )
 from monitor.bus.postgres_address import PostgresAddress
+from monitor.bus.shards import CLUSTER
 from monitor.model.errors import BusLockedError, BusSchemaError, ConfigurationError
 from monitor.model.secrets import Secret
 
@@ -54,6 +55,12 @@ _ORDER = {
     StoreTable.CALLBACK: "callback.id",
     StoreTable.CONSUMER_STATE: "consumer, key, shard.name",
 }
+# Entries of the whole store go with the shard that every cluster has, or the first one.
+_ENTRIES = (
+    f"WITH first AS (SELECT name FROM shard ORDER BY name <> '{CLUSTER}', name LIMIT 1)"  # noqa: S608 - a constant
+    " SELECT first.name AS shard_name, topic, key, value FROM store_entry, first"
+    " ORDER BY topic, key"
+)
 _ENDS = (
     "SELECT name, newest_position, log_epoch, coalesce((SELECT min(position) FROM event"
     " WHERE event.shard = shard.number), newest_position + 1) AS oldest_position,"
@@ -134,13 +141,8 @@ class PostgresSource:
 
     async def rows(self, table: StoreTable) -> AsyncIterator[ShardRow]:
         texts = [column in _TEXTS for column in COLUMNS[table]]
-        listed = ", ".join(f"{table}.{column}" for column in COLUMNS[table])
-        query = (
-            f"SELECT shard.name AS shard_name, {listed} FROM {table}"  # noqa: S608 - tables of ours
-            f" JOIN shard ON shard.number = {table}.shard ORDER BY {_ORDER[table]}"
-        )
         with bus_errors(self.name):
-            async for record in self._connection.cursor(query, prefetch=ROWS_AT_ONCE):
+            async for record in self._connection.cursor(_query(table), prefetch=ROWS_AT_ONCE):
                 shard, *values = record.values()
                 row = (
                     codec.read_text(value) if is_text and value is not None else value
@@ -181,6 +183,7 @@ class PostgresTarget:
         self._name = str(address)
         self._connection = connection
         self._numbers: dict[str, int] = {}
+        self._entries_before = 0
 
     async def begin(self, shards: Shards) -> None:
         workspaces = [
@@ -197,6 +200,7 @@ class PostgresTarget:
                 raise ConfigurationError(
                     f"{self._name} is not empty: it has {shown} already; name an empty database"
                 )
+            self._entries_before = await _count_entries(self._connection)
             rows = await self._connection.fetch(
                 _ADD_SHARDS,
                 list(shards),
@@ -210,6 +214,9 @@ class PostgresTarget:
             )
 
     async def write(self, table: StoreTable, rows: list[ShardRow]) -> None:
+        if table is StoreTable.STORE_ENTRY:
+            await self._write_entries([row.row for row in rows])
+            return
         more = {"received_by": _RECEIVED_BY} if table is StoreTable.CALLBACK else {}
         records = [
             (self._numbers[shard], *_stored(table, row), *more.values()) for shard, row in rows
@@ -219,8 +226,16 @@ class PostgresTarget:
                 table, records=records, columns=["shard", *COLUMNS[table], *more]
             )
 
+    async def _write_entries(self, rows: list[Row]) -> None:
+        with bus_errors(self._name):
+            await self._connection.copy_records_to_table(
+                StoreTable.STORE_ENTRY, records=rows, columns=COLUMNS[StoreTable.STORE_ENTRY]
+            )
+
     async def count(self, table: StoreTable) -> int:
         with bus_errors(self._name):
+            if table is StoreTable.STORE_ENTRY:
+                return await _count_entries(self._connection) - self._entries_before
             return int(
                 await self._connection.fetchval(
                     f"SELECT count(*) FROM {table} WHERE shard = ANY($1::integer[])",  # noqa: S608 - tables of ours
@@ -269,6 +284,20 @@ async def _refuse_company(connection: Connection, address: PostgresAddress) -> N
     if alive:
         names = ", ".join(f"{row['id']} on {row['host']}" for row in alive)
         raise BusLockedError(f"{address} is in use by {names}; end these daemons first")
+
+
+async def _count_entries(connection: Connection) -> int:
+    return int(await connection.fetchval("SELECT count(*) FROM store_entry"))
+
+
+def _query(table: StoreTable) -> str:
+    if table is StoreTable.STORE_ENTRY:
+        return _ENTRIES
+    listed = ", ".join(f"{table}.{column}" for column in COLUMNS[table])
+    return (
+        f"SELECT shard.name AS shard_name, {listed} FROM {table}"  # noqa: S608 - tables of ours
+        f" JOIN shard ON shard.number = {table}.shard ORDER BY {_ORDER[table]}"
+    )
 
 
 def _stored(table: StoreTable, row: Row) -> Sequence[Any]:

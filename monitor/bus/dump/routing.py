@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.bus.contract import DeadLetter
+from monitor.bus.contract.store_entries import DUMPED_TOPICS
 from monitor.bus.dump.dump_records import Row, Shards, StoreTable
 from monitor.bus.shards import CLUSTER, SOLE
 from monitor.model.alerts import BRIDGE
@@ -127,6 +128,7 @@ class Routing:
             StoreTable.DEAD_LETTER: self._letter,
             StoreTable.EVENT: self._event,
             StoreTable.CONSUMER_STATE: self._state,
+            StoreTable.STORE_ENTRY: self._entry,
         }
 
     def shard_of(self, shard: str, workspace: str) -> str | None:
@@ -176,6 +178,10 @@ class Routing:
                 continue
             for to in self.targets[shard]:
                 yield RoutedRow(to, shard, row)
+
+    def _entry(self, shard: str, row: Row) -> Iterator[RoutedRow]:
+        if row[0] in DUMPED_TOPICS:
+            yield from self._to(BRIDGE, shard, row)
 
     def _decoded(self, what: str, body: bytes, decode: Callable[[bytes], T]) -> T:
         try:

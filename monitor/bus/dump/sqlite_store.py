@@ -49,6 +49,7 @@ _ROWS = {
     " ORDER BY workspace, topic, key",
     StoreTable.CALLBACK: "FROM callback ORDER BY id",
     StoreTable.CONSUMER_STATE: "FROM consumer_state ORDER BY consumer, key",
+    StoreTable.STORE_ENTRY: "FROM store_entry ORDER BY topic, key",
 }
 _WORKSPACES = (
     "SELECT workspace FROM run UNION SELECT workspace FROM state_entry"

@@ -12,7 +12,14 @@ from typing import Any, Self
 import structlog
 from prometheus_client import CollectorRegistry
 
-from monitor.bus.contract import Pruned, Received, Retention, StoredCallback, StoredRuns
+from monitor.bus.contract import (
+    Pruned,
+    Received,
+    Retention,
+    StoredCallback,
+    StoredRuns,
+    StoreEntries,
+)
 from monitor.bus.postgres.bus import PostgresBus
 from monitor.bus.postgres.connections import migrations
 from monitor.bus.postgres.connections.connecting import Connection
@@ -32,6 +39,7 @@ from monitor.bus.postgres.writing.instruction_table import InstructionSender, le
 from monitor.bus.postgres.writing.leased_shard import LeasedShard
 from monitor.bus.postgres.writing.lost_ends import LostEnds
 from monitor.bus.postgres.writing.pruning import prune_all
+from monitor.bus.postgres.writing.store_entries import PostgresEntries
 from monitor.bus.postgres.writing.writer import PostgresWriter
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import (
@@ -94,6 +102,9 @@ class PostgresStore:
         read_seconds = settings.read_timeout_seconds
         connect = partial(connector.connect, purpose="reader", statement_seconds=read_seconds)
         self._reader = PostgresReader(connect, timeout_seconds=read_seconds)
+        self.entries: StoreEntries = PostgresEntries(
+            self._writer, self._reader, timeout_seconds=settings.commit_timeout_seconds
+        )
         self._lost_ends = LostEnds(self._writer, self._reader, clock=clock, settings=settings)
         self.stored_runs: StoredRuns = StoredPostgresRuns(self._reader)
         self._leases = LeaseManager(

@@ -20,6 +20,7 @@ from monitor.bus.contract import (
     StateEntry,
     StoredCallback,
     StoredRuns,
+    StoreEntries,
     decode_entry,
 )
 from monitor.bus.contract.stored_log import Positions
@@ -70,7 +71,7 @@ class SoleLog:
 class SqliteStore:
     """One file, one shard, one daemon."""
 
-    def __init__(self, bus: EventBus, *, clock: Clock, timeout_seconds: float = 10.0) -> None:
+    def __init__(self, bus: SqliteBus, *, clock: Clock, timeout_seconds: float = 10.0) -> None:
         self.bus = bus
         self._clock = clock
         self._timeout_seconds = timeout_seconds
@@ -96,6 +97,10 @@ class SqliteStore:
     @property
     def stored_runs(self) -> StoredRuns:
         return self.bus
+
+    @property
+    def entries(self) -> StoreEntries:
+        return self.bus.entries
 
     @property
     def away_since(self) -> datetime | None:

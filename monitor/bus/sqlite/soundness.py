@@ -79,6 +79,7 @@ _TABLES = (
     _Table("consumer", "SELECT name, position, lost FROM consumer"),
     _Table("consumer_state", "SELECT key, value, consumer FROM consumer_state"),
     _Table("state_entry", "SELECT key, value, workspace, topic FROM state_entry"),
+    _Table("store_entry", "SELECT key, value, topic FROM store_entry"),
     _Table("inbox", "SELECT workspace, waiting FROM inbox"),
 )
 

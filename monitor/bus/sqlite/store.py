@@ -39,6 +39,7 @@ from monitor.bus.sqlite.connection import (
     connect,
     connect_reading,
 )
+from monitor.bus.sqlite.entries import SqliteEntries
 from monitor.bus.sqlite.lock import StoreLock, take
 from monitor.bus.sqlite.reader import StoreReader
 from monitor.bus.sqlite.writer import StoreWriter
@@ -87,6 +88,8 @@ class SqliteBus:
         self._clock = clock
         self._settings = settings
         self._path = lock.store
+        limit = settings.commit_timeout_seconds
+        self.entries = SqliteEntries(writer, reader, timeout_seconds=limit)
         self._is_closed = False
 
     @classmethod

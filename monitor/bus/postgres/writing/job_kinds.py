@@ -25,7 +25,7 @@ def has_holder(shards: Collection[LeasedShard]) -> bool:
 
 def give_up(job: WriteJob[Any]) -> None:
     """End a claimed job that is late, where storing the same again finds it there."""
-    if job.work in (FOREIGN, PROBE):
+    if job.work in (FOREIGN, PROBE) or (job.work == WORK and not shards_of(job)):
         job.error = BusUnavailableError(f"no answer within {job.timeout_seconds:g} s")
         job.end()
 

@@ -175,6 +175,22 @@ class RunWork:
         return self._held
 
 
+class RunUnfenced:
+    """One job alone, about no shard: executed again, it stores the same."""
+
+    def __init__(self, work: Work) -> None:
+        self.shards: Collection[LeasedShard] = ()
+        self.result: Any = None
+        self._work = work
+
+    async def execute(self, connection: Connection) -> None:
+        async with connection.transaction():
+            self.result = await self._work(connection, ())
+
+    def conclude(self) -> Collection[int]:
+        return ()
+
+
 class ReceiveForeign:
     """Callbacks of shards that others may hold: storing the same again finds it there."""
 

@@ -45,6 +45,7 @@ from monitor.bus.postgres.writing.transactions import (
     FencedTransaction,
     Probe,
     ReceiveForeign,
+    RunUnfenced,
     RunWork,
     StoreRows,
     Transaction,
@@ -173,7 +174,8 @@ class PostgresWriter:
         """Return the result of ``work``, run in a transaction of these shards once it is durable.
 
         It is called with those that are still held, and again where nothing of it was kept. Then
-        ``on_kept`` is called with its result, before anything else is written.
+        ``on_kept`` is called with its result, before anything else is written. Without shards it
+        is about none of them, and may be called again also where it was kept.
         """
         job: WriteJob[Any] = WriteJob(WORK, (work, tuple(shards), on_kept))
         return await self._write(job, timeout_seconds)
@@ -327,6 +329,8 @@ class PostgresWriter:
         if kind == PROBE:
             return Probe(self._daemon_id)
         work, shards, on_kept = jobs[0].given
+        if not shards:
+            return RunUnfenced(work)
         held = [shard for shard in shards if not shard.lease.is_lost]
         return RunWork(work, held, on_kept)
 
@@ -358,7 +362,7 @@ class PostgresWriter:
             shards = shards_of(job)
             if job.error is None and shards and not any(s.number in held for s in shards):
                 job.error = BusLostError(shards[0].loss)
-        if isinstance(transaction, RunWork):
+        if isinstance(transaction, RunWork | RunUnfenced):
             jobs[0].result = transaction.result
         if any(job.error is None and not job.is_probe for job in jobs):
             self.failures.stored()

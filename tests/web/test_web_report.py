@@ -64,6 +64,12 @@ async def test_the_first_configured_night_is_the_last_night(configured: Site) ->
     [
         ("period=day", ("20 10:00", "21 10:00")),
         ("period=week", ("14 10:00", "21 10:00")),
+        (
+            "period=day&until=2026-11-22T00:00:00Z",
+            ("21 00:00", "21 10:00"),
+        ),  # as far as it has come
+        ("period=week&until=2026-11-23T00:00:00Z", ("16 00:00", "21 10:00")),
+        ("period=night&until=2026-11-21T08:00:00Z", ("20 18:00", "21 08:00")),
         ("since=24h", ("20 10:00", "21 10:00")),
         ("since=2026-11-20T18:00:00Z&until=2026-11-21T07:00:00Z", ("20 18:00", "21 07:00")),
         ("since=2h&until=2027-01-01T00:00:00Z", ("21 08:00", "21 10:00")),  # never the future
@@ -99,6 +105,8 @@ async def test_a_report_is_chosen_by_its_name(configured: Site) -> None:
         ("since=2024-01-01T00:00:00Z&until=2026-11-20T00:00:00Z",
          "since: a report covers at most 62 days, of the last 400"),
         ("until=2026-11-21T08:00:00", "until: '2026-11-21T08:00:00' names no time zone"),
+        ("period=day&until=2026-11-22T10:00:00Z", "until: that day has not begun yet"),
+        ("period=week&until=9999-12-31T23:59:59Z", "until: that week has not begun yet"),
         ("until=0001-01-02T00:00:00Z&period=week", "until: is more than 400 days ago"),
         ("pipeline=!*", 'pipeline: "!*" excludes everything; remove it'),
     ],

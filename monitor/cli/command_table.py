@@ -174,9 +174,10 @@ COMMANDS = (
     CommandEntry(
         "dead-letters",
         "monitor.cli.dead_letters:dead_letters",
-        "List events that an output refused for good, resend or drop them.",
+        "List, show, resend or drop events that an output refused for good.",
         (
-            "dead-letters",
+            "dead-letters list --limit 200",
+            "dead-letters show acme:job_group:7827359:failed",
             "dead-letters --for webhook --output wide",
             "dead-letters resend webhook --all",
             "dead-letters drop mqtt acme:job_group:7827359:failed",

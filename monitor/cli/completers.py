@@ -53,12 +53,13 @@ def silence_actions() -> list[str]:
 
 def letter_actions() -> list[str]:
     """Offer what can be done with dead letters."""
-    return ["list", "resend", "drop"]
+    return ["list", "show", "resend", "drop"]
 
 
 def letter_words(ctx: typer.Context) -> list[str]:
     """Offer the outputs; only the daemon knows the ids of events."""
-    return [] if typed_words(ctx) else outputs(ctx)
+    is_output = ctx.params.get("action") != "show" and not typed_words(ctx)
+    return outputs(ctx) if is_output else []
 
 
 def notify_actions() -> list[str]:

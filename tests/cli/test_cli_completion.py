@@ -55,6 +55,7 @@ TYPED = [
     ("dead-letters res", ["resend"]),
     ("notify pre", ["preview"]),
     ("dead-letters drop f", ["file"]),
+    ("dead-letters show f", []),
     ("sta", ["status"]),
     ("runs --output ", ["table", "wide", "json", "csv"]),
     ("events --type run.fail", ["run.failed"]),

@@ -188,29 +188,6 @@ async def test_schedules_name_what_they_start(client: DaemonClientScenario) -> N
     assert [row["id"] for row in await client.rows("schedules")] == ["74", "75"]
 
 
-async def test_dead_letters_name_output_and_reason(run_command: CommandProcess) -> None:
-    """Of all outputs or one; more than are shown are counted, and an unknown output refused."""
-    letter = {
-        "event_id": "acme:job_group:9:failed", "event_type": "run.failed", "position": 4,
-        "reason": "413: too large", "refused_at": "2026-11-21T10:00:00Z", "workspace": "acme",
-        "run_kind": "job_group", "run_id": "9",
-    }  # fmt: skip
-    outputs = [
-        {"name": "mqtt", "dead_letters": 0, "newest_dead_letters": []},
-        {"name": "webhook", "dead_letters": 12, "newest_dead_letters": [letter]},
-    ]
-    async with other_server(always({"data": outputs})) as url:
-        done = await run_command("dead-letters", "--url", url, config=None)
-        none = await run_command("dead-letters", "--for", "mqtt", "--url", url, config=None)
-        wrong = await run_command("dead-letters", "--for", "webhok", "--url", url, config=None)
-    assert done.out.splitlines()[1].split()[-5:] == ["acme", "job_group/9", "413:", "too", "large"]
-    assert done.err == "webhook: showing the newest 1 of 12\n"
-    assert (none.code, none.out, none.err) == (0, "", "no output has dead letters\n")
-    assert (wrong.code, wrong.err) == (
-        2, "--for: 'webhok' is no output; did you mean webhook?\n"
-    )  # fmt: skip
-
-
 async def test_runs_are_filtered_and_say_why(client: DaemonClientScenario) -> None:
     """A name of `explain`, relative times and the reason; what all share stands below."""
     site = client.site

@@ -12,6 +12,7 @@ from monitor.web.views.alerts.runbooks import runbooks
 from monitor.web.views.alerts.silences import silence_preview_view, silences_view
 from monitor.web.views.daemon.cluster import cluster_view
 from monitor.web.views.daemon.daemon import monitor_view, store_view
+from monitor.web.views.daemon.dead_letters import dead_letter_view, dead_letters_view
 from monitor.web.views.daemon.outputs import outputs_view
 from monitor.web.views.daemon.traffic import budgets_view, callbacks_view, polls_view
 from monitor.web.views.daemon.workspaces import (
@@ -76,6 +77,8 @@ class AllViews:
             schedules_view(sources),
             events_view(sources),
             log_view(sources),
+            dead_letters_view(sources),
+            dead_letter_view(sources),
         )
 
     def all(self) -> Iterable[View]:

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from monitor.bus.contract import ConsumerStatus, DeadLetter
 from monitor.model.checks import CheckLine, worst
-from monitor.model.events import RunEvent
 from monitor.model.public_shapes import filled
 from monitor.web.shown_shards import ShownShard
+from monitor.web.views.daemon.dead_letters import DeadLetterView, letter_view
 from monitor.web.views.view import NoParameters, ViewSources, view
 
 _LETTERS = 3  # of each output
@@ -23,22 +23,6 @@ _PARTS = {
 _NOT_STARTED = ConsumerStatus(
     consumer="", position=0, backlog=0, oldest_at=None, dead_letters=0, lost=0
 )
-
-
-class DeadLetterView(Struct, frozen=True, kw_only=True):
-    """An event that the receiver refused for good. The run is that of the event, where it has one.
-
-    ``refused_at`` is ours.
-    """
-
-    position: int
-    event_id: str
-    event_type: str
-    reason: str
-    refused_at: datetime
-    workspace: str | None
-    run_kind: str | None
-    run_id: str | None
 
 
 class OutputView(Struct, frozen=True, kw_only=True):
@@ -109,7 +93,7 @@ async def _view(
         is_internal=output is None,
         is_well=output is None or output.is_well,
         detail=None if output is None else output.found,
-        newest_dead_letters=tuple(map(_letter, letters)),
+        newest_dead_letters=tuple(map(letter_view, letters)),
     )
 
 
@@ -146,17 +130,3 @@ def _in_words(consumer: str) -> str:
     part, _, workspace = consumer.partition("/")
     words = _PARTS.get(part, part)
     return f"{words} of {workspace}" if workspace else words
-
-
-def _letter(letter: DeadLetter) -> DeadLetterView:
-    event = letter.event
-    key = event.run.key if isinstance(event, RunEvent) else None
-    return filled(
-        DeadLetterView,
-        letter,
-        event_id=event.id,
-        event_type=event.type,
-        workspace=key.workspace if key is not None else None,
-        run_kind=key.kind if key is not None else None,
-        run_id=key.id if key is not None else None,
-    )

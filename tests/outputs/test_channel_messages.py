@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -161,6 +162,8 @@ def test_a_file_replaces_one_template(tmp_path: Path) -> None:
         ("{% for line in lines %}", "endfor"),
         ("{{ ().__class__.__bases__ }}", "unsafe"),
         ("{{ 1 / 0 }}", "division"),
+        ("{{ first.links[0].url }}", "no element 0"),
+        ("{{ first.text.index('Run') }}", "not found"),
     ],
 )
 def test_a_template_is_tried_before_it_is_used(tmp_path: Path, text: str, words: str) -> None:
@@ -171,6 +174,23 @@ def test_a_template_is_tried_before_it_is_used(tmp_path: Path, text: str, words:
     (problem,) = caught.value.problems
     assert problem.startswith(str(tmp_path / "message.txt"))
     assert words in problem
+
+
+@pytest.mark.parametrize(
+    "text", ["{{ first.facts[7].value }}", "{{ 1 / (first.name | length - 8) }}", "{% if %}"]
+)
+def test_a_template_that_fails_later_stops_no_message(tmp_path: Path, text: str) -> None:
+    """The package's own template takes its place, and the message says why."""
+    path = tmp_path / "message.txt"
+    path.write_text("mine")
+    templates = Templates(str(tmp_path))
+    path.write_text(text)
+    os.utime(path, (0, 0))
+    line = line_of(fired(1), around())
+    body = templates.body("message.txt", [line], page_url=None, note="A note.")
+    assert body.startswith("The channel's own template message.txt failed: ")
+    assert "A note." in body
+    assert "FAILED: orders 1 (w)" in body
 
 
 def test_an_end_says_how_long_it_lasted() -> None:

@@ -122,6 +122,11 @@ class Delivery:
         }
         self._duration_seconds = metrics.duration_seconds.labels(self._name)
 
+    @property
+    def position(self) -> int:
+        """Return up to where all is processed in this run; 0 before the first one."""
+        return self._delivery_run.position
+
     async def run(self) -> None:
         """Deliver until cancelled; what was acknowledged by then is made durable first."""
         position = await self._bus.subscribe(self._name, start=Start.NEWEST)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from monitor.outputs.notify import output as channel_output
-from tests.outputs.alert_histories import fired, resolved
+from tests.outputs.alert_histories import BEGAN, fired, resolved
 from tests.outputs.channels import channel, gotify, status_of, texts, titles
 from tests.outputs.output_scenario import OutputScenario
 from tests.outputs.receiving import PostReceiver
@@ -97,4 +97,66 @@ async def test_an_outage_at_the_end_of_the_mute_is_waited_for(
     await receiver.until(lambda: len(receiver.requests) >= 1)
     await muted.emit(resolved(2))
     await muted.until_delivered()
+    assert [title.split(":")[0] for title in titles(receiver)] == ["FAILED", "RESOLVED"]
+
+
+async def test_a_channel_whose_times_are_removed_is_muted_no_more(
+    tmp_path: Path, receiver: PostReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start without `mute`, after one that was muted, sends what waited and all that follows."""
+    monkeypatch.setattr(channel_output, "_CLOCK_CHECK_SECONDS", 0.02)
+    mute = [("Sat UTC",), ()]
+    async with OutputScenario(
+        tmp_path, lambda scenario: channel(scenario, gotify(receiver), mute=mute[0])
+    ) as scenario:
+        set_to(scenario, SATURDAY)
+        await scenario.start()
+        await until_muted(scenario)
+        await scenario.emit(fired(2))
+        await scenario.until_delivered()
+        await scenario.stop()
+        mute.pop(0)
+        await scenario.start()
+        await receiver.until(lambda: len(receiver.accepted) == 1)
+        await scenario.emit(fired(3))
+        await scenario.until_delivered()
+    assert [title.split(" (")[0] for title in titles(receiver)] == [
+        "FAILED: orders 2",
+        "FAILED: orders 3",
+    ]
+
+
+async def test_what_a_service_has_not_taken_by_then_is_sent_at_the_end(
+    muted: OutputScenario, receiver: PostReceiver
+) -> None:
+    """A failure that the service does not take before the mute begins comes when the mute ends."""
+    receiver.status_for = lambda _: 503
+    await muted.start()
+    await muted.emit(fired(1))
+    await receiver.until(lambda: len(receiver.requests) >= 2)
+    set_to(muted, SATURDAY)
+    await muted.until_delivered()
+    receiver.status_for = None
+    assert titles(receiver) == []
+    set_to(muted, SUNDAY)
+    await receiver.until(lambda: len(receiver.accepted) == 1)
+    assert titles(receiver) == ["FAILED: orders 1 (w): no such file"]
+
+
+async def test_an_alert_that_came_again_while_muted_ends_in_the_channel(
+    muted: OutputScenario, receiver: PostReceiver
+) -> None:
+    """What people knew to fire ended, began again and ended: they read that it is over."""
+    await muted.start()
+    await muted.emit(fired(1))
+    await muted.until_delivered()
+    set_to(muted, SATURDAY)
+    await until_muted(muted)
+    again, over = BEGAN + timedelta(hours=1), BEGAN + timedelta(hours=2)
+    await muted.emit(
+        resolved(1), fired(1, starts_at=again), resolved(1, starts_at=again, ends_at=over)
+    )
+    await muted.until_delivered()
+    set_to(muted, SUNDAY)
+    await receiver.until(lambda: len(receiver.accepted) == 2)
     assert [title.split(":")[0] for title in titles(receiver)] == ["FAILED", "RESOLVED"]

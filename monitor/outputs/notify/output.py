@@ -5,8 +5,8 @@ and its events are answered together. After a failure all that waits is given ba
 which sends it again after a wait, so that no end comes before its start.
 
 While the channel is muted nothing is queued. At the end of that time the worker reads what the log
-holds since its begin, and sends what it comes to as one message; from where on is stored, so that
-a restart loses none of it.
+holds since its begin and since what was not taken by then, and sends what it comes to as one
+message to each recipient; from where on is stored, so that a restart loses none of it.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ class ChannelOutput(EventOutput):
         self._wake = WakeSignal(parts.clock)
         self._sent_at: BoundedMemory[str, float] = BoundedMemory(_REMEMBERED)  # monotonic
         self._muted_after: int | None = None  # None: not muted
+        self._subscribed = 0  # position from which on this run delivers
         self._newest = 0  # position that `send` was called with last
         self._is_failing = False  # until the delivery starts again
         self._is_hastened = False  # nothing waits for its group any more
@@ -133,6 +134,7 @@ class ChannelOutput(EventOutput):
     async def _tasks(self) -> dict[str, Run]:
         await self._sender.open()
         self._newest = await self._bus.subscribe(self.name, start=Start.NEWEST)
+        self._subscribed = self._newest
         stored = (await self._bus.consumer_state(self.name)).get(_MUTED_AFTER)
         self._muted_after = None if stored is None else int(stored)
         return {"worker": self._work}
@@ -204,7 +206,8 @@ class ChannelOutput(EventOutput):
 
     async def _work(self) -> None:
         while True:
-            if self._mute:
+            # Its times may have been removed since it was muted.
+            if self._mute or self._muted_after is not None:
                 await self._mute_or_unmute()
             while waiting := self._grouping.take(at=self._clock.monotonic()):
                 await self._send_group(waiting)
@@ -248,15 +251,27 @@ class ChannelOutput(EventOutput):
     async def _mute_or_unmute(self) -> None:
         is_muted_now = is_muted(self._mute, self._clock.now())
         if is_muted_now and self._muted_after is None:
-            await self._store_muted(str(self._newest).encode())
-            self._muted_after = self._newest
+            # What waits, and what failed so far, is part of what is sent at the end.
+            after = max(self._subscribed, self._delivery.position)
+            await self._store_muted(str(after).encode())
+            self._muted_after = after
+            self._answer_all(self._grouping.take_all(), None)
         elif not is_muted_now and self._muted_after is not None:
             after, self._muted_after = self._muted_after, None
             # What is queued from now on waits until this is sent.
             missed = await _missed(self._bus, self._selection, after=after, until=self._newest)
-            for events in self._sender.parts_of(missed) if missed else ():
-                await self._sender.send_at_last(events, note=_WHILE_MUTED)
+            await self._send_missed(missed)
             await self._store_muted(None)
+
+    async def _send_missed(self, missed: Sequence[Chosen]) -> None:
+        by_address: dict[str | None, list[tuple[Chosen, Recipient]]] = {}
+        for event in missed:
+            recipient = self._recipient_of(event)
+            by_address.setdefault(recipient.address, []).append((event, recipient))
+        for group in by_address.values():
+            (_, recipient), *_ = group
+            for events in self._sender.parts_of([event for event, _ in group]):
+                await self._sender.send_at_last(events, recipient=recipient, note=_WHILE_MUTED)
 
     async def _store_muted(self, value: bytes | None) -> None:
         step = Step(consumer=self.name, state={_MUTED_AFTER: value})
@@ -266,11 +281,11 @@ class ChannelOutput(EventOutput):
 async def _missed(bus: EventBus, selection: Selection, *, after: int, until: int) -> list[Chosen]:
     """Return what is to be said of the events between two positions of the log.
 
-    That is the newest event of each subject. An alert that began and ended between them is over;
-    an end alone closes what was known before.
+    That is the newest event of each subject. Of an alert that is over, that is sent where the
+    subject fired before them: their first event of it is no start then.
     """
     newest: dict[str, Chosen] = {}
-    begun: set[str] = set()
+    fired_before: set[str] = set()
     while after < until:
         recorded = await bus.events(after=after, limit=min(_READ_AT_ONCE, until - after))
         if not recorded:
@@ -279,13 +294,13 @@ async def _missed(bus: EventBus, selection: Selection, *, after: int, until: int
         for event in (selection.takes(stored.event) for stored in recorded):
             if event is None:
                 continue
+            if event.subject not in newest and event.type not in STARTS:
+                fired_before.add(event.subject)
             newest[event.subject] = newest_of(newest.get(event.subject), event)
-            if event.type in STARTS:
-                begun.add(event.subject)
     return [
         event
         for event in newest.values()
-        if event.type is not EventType.ALERT_RESOLVED or event.subject not in begun
+        if event.type is not EventType.ALERT_RESOLVED or event.subject in fired_before
     ]
 
 

@@ -27,6 +27,7 @@ from monitor.model.waits import backoff_seconds
 from monitor.outputs.event_output import OutputParts
 from monitor.outputs.notify.channel_metrics import ChannelMetrics
 from monitor.outputs.notify.composer import Composer, Content
+from monitor.outputs.notify.lines import one_line
 from monitor.outputs.notify.recipients import CHANNEL, Recipient
 from monitor.outputs.notify.selection import Chosen
 from monitor.outputs.notify.service import Message, Service
@@ -107,13 +108,20 @@ class MessageSender:
     ) -> None:
         """Send one message about events in their order.
 
+        What is refused for the address of an owner goes to that of the channel, and says why.
+
         Raises:
             OutputError: it was not taken.
         """
-        content = await self._content(events, note or recipient.why)
+        notes = " ".join(text for text in (recipient.why, note) if text)
+        content = await self._content(events, notes or None)
         try:
             answer = await self._answered(content, recipient.address)
-        except OutputRefusedError:
+        except OutputRefusedError as exc:
+            if recipient.address is not None:
+                why = f"Its owner {recipient.address} gets no mail: {exc}"
+                await self.send(events, recipient=Recipient(why=one_line(why)), note=note)
+                return
             self._counters["refused"].inc()
             self.reason = None
             raise
@@ -156,12 +164,14 @@ class MessageSender:
             raise OutputUnavailableError(LEASE_UNCERTAIN)
         return self._service.send(message, to=address)
 
-    async def send_at_last(self, events: Sequence[Chosen], *, note: str) -> None:
+    async def send_at_last(
+        self, events: Sequence[Chosen], *, recipient: Recipient, note: str
+    ) -> None:
         """Send one message, again and again until it is taken or refused for good."""
         failures = 0
         while True:
             try:
-                await self.send(events, note=note)
+                await self.send(events, recipient=recipient, note=note)
             except OutputRefusedError as exc:
                 log.warning("message refused", channel=self._settings.name, reason=str(exc))
             except OutputUnavailableError:

@@ -7,6 +7,7 @@ import email
 import email.policy
 import ssl
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
+from monitor.outputs.notify import output as channel_output
 from monitor.outputs.notify.settings import RecipientKind
 from tests.certificates import Certificates
 from tests.outputs.alert_histories import acknowledged, fired, resolved
@@ -30,6 +32,15 @@ class Mailbox:
         self.mails: list[EmailMessage] = []
         self.recipients: list[list[str]] = []
         self.answers: list[str] = []  # of the next mails; then they are accepted
+        self.refused: dict[str, str] = {}  # answers to addresses
+
+    async def handle_RCPT(  # noqa: N802 - the library's name
+        self, _: SMTP, __: Session, envelope: Envelope, address: str, ___: list[str]
+    ) -> str:
+        if address in self.refused:
+            return self.refused[address]
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
 
     async def handle_DATA(self, _: SMTP, __: Session, envelope: Envelope) -> str:  # noqa: N802 - the library's name
         if self.answers:
@@ -198,3 +209,97 @@ async def test_an_owner_gets_what_is_about_his_own(
     body = mail.get_body(("plain",))
     assert body is not None
     assert words is None or words in " ".join(body.get_content().split())
+
+
+async def test_what_waited_for_the_end_of_a_mute_goes_to_its_owners(
+    tmp_path: Path, mailbox: tuple[Mailbox, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the end of a mute each owner gets what is about his own, and the channel the rest."""
+    monkeypatch.setattr(channel_output, "_CLOCK_CHECK_SECONDS", 0.02)
+    box, url = mailbox
+    more = {"to": RecipientKind.OWNER, "owner_domains": ("example.com",), "mute": ("Sat UTC",)}
+    async with OutputScenario(
+        tmp_path, lambda scenario: channel(scenario, url, **more)
+    ) as scenario:
+        own(scenario, 1, "ada@example.com")
+        saturday = datetime(2026, 11, 28, 12, tzinfo=UTC)
+        scenario.clock.ahead = saturday - scenario.clock.now()
+        await scenario.start()
+        await scenario.until(lambda: status_of(scenario) == "muted now")
+        await scenario.emit(fired(1), fired(2))
+        await scenario.until_delivered()
+        scenario.clock.ahead += timedelta(days=1)
+        await scenario.until(lambda: len(box.mails) == 2)
+    assert box.recipients == [["ada@example.com"], ["team@example.com"]]
+    bodies = [mail.get_body(("plain",)).get_content() for mail in box.mails]  # type: ignore[union-attr]  # each has one
+    assert all("While this channel was muted:" in body for body in bodies)
+    assert "does not show who owns this" in " ".join(bodies[1].split())
+
+
+async def test_an_owner_whose_mailbox_is_gone_delays_nothing(
+    tmp_path: Path, mailbox: tuple[Mailbox, str]
+) -> None:
+    """What the server refuses for an owner's address goes to the channel's, with the reason."""
+    box, url = mailbox
+    box.refused = {"gone@example.com": "550 5.1.1 no such user"}
+    more = {"to": RecipientKind.OWNER, "owner_domains": ("example.com",)}
+    async with OutputScenario(
+        tmp_path, lambda scenario: channel(scenario, url, **more)
+    ) as scenario:
+        own(scenario, 1, "gone@example.com")
+        own(scenario, 2, "ada@example.com")
+        await scenario.start()
+        await scenario.emit(fired(1), fired(2))
+        await scenario.until_delivered()
+        assert status_of(scenario) == "no message failed last"
+        assert await scenario.letters() == []
+    assert box.recipients == [["team@example.com"], ["ada@example.com"]]
+    body = box.mails[0].get_body(("plain",))
+    assert body is not None
+    words = " ".join(body.get_content().split())
+    assert "Its owner gone@example.com gets no mail: 550 5.1.1 no such user" in words
+
+
+async def test_an_owner_who_is_refused_for_now_is_waited_for(
+    tmp_path: Path, mailbox: tuple[Mailbox, str]
+) -> None:
+    """A refusal that passes, such as of a full mailbox, sends the mail to no other address."""
+    box, url = mailbox
+    box.refused = {"ada@example.com": "450 4.2.2 mailbox busy"}
+    more = {"to": RecipientKind.OWNER, "owner_domains": ("example.com",)}
+    async with OutputScenario(
+        tmp_path, lambda scenario: channel(scenario, url, **more)
+    ) as scenario:
+        own(scenario, 1, "ada@example.com")
+        await scenario.start()
+        await scenario.emit(fired(1))
+        await scenario.until(lambda: status_of(scenario).startswith("takes no messages: "))
+        box.refused = {}
+        await scenario.until_delivered()
+    assert box.recipients == [["ada@example.com"]]
+
+
+@pytest.mark.parametrize(
+    "addresses", ["to=gone@example.com,team@example.com", "to=team@example.com&cc=gone@example.com"]
+)
+async def test_one_wrong_address_of_several_sends_nothing_twice(
+    tmp_path: Path, mailbox: tuple[Mailbox, str], addresses: str
+) -> None:
+    """Where the server refuses one address for good, the others get each mail once."""
+    box, url = mailbox
+    box.refused = {"gone@example.com": "550 5.1.1 no such user"}
+    several = url.replace("to=team@example.com", addresses)
+    async with OutputScenario(tmp_path, lambda scenario: channel(scenario, several)) as scenario:
+        await scenario.start()
+        await scenario.emit(fired(1))
+        await scenario.until_delivered()
+        await scenario.emit(resolved(1))
+        await scenario.until_delivered()
+    assert box.recipients == [["team@example.com"], ["team@example.com"]]
+
+
+def own(scenario: OutputScenario, number: int, owner: str) -> None:
+    """Let the flow of the ``number``-th alert have this owner."""
+    flow = fired(number).alert.pipeline
+    assert flow is not None
+    scenario.live_state.names.place(("w", flow.kind, flow.id), folder=None, owner=owner)

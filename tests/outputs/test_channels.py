@@ -117,6 +117,22 @@ async def test_a_refused_message_is_a_dead_letter_without_secrets(
     assert titles(receiver) == ["FAILED: orders 2 (w): no such file"]
 
 
+async def test_no_part_of_a_secret_stays_where_an_answer_is_cut(
+    tmp_path: Path, receiver: PostReceiver
+) -> None:
+    """An answer that repeats the token is shown without any of it, wherever it stands."""
+    receiver.answers.extend([400] * 30)
+    async with scenario_of(tmp_path, receiver, group_by=("alert",)) as scenario:
+        await scenario.start()
+        for number in range(30):
+            receiver.text = "x" * (275 + number) + " s3cr3t-t0ken"
+            await scenario.emit(fired(number))
+            await scenario.until_delivered()
+        letters = await scenario.letters()
+    assert len(letters) == 30
+    assert not [letter.reason for letter in letters if "s3c" in letter.reason]
+
+
 async def test_a_kill_repeats_one_message_at_most(tmp_path: Path, receiver: PostReceiver) -> None:
     """Killed at any step of its store, a channel sends everything, and nothing more than twice."""
     for cut in range(1, 5):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -52,6 +52,12 @@ _MAIL_PORTS = {True: 465, False: 25}
 _STATUS = re.compile(r"error=(\d{3})\b")
 # As the library logs what a service answered, and why there was no answer.
 _DETAILS = re.compile(r"(?:Response Details|Socket Exception|I/O Exception):\s*(.*)", re.DOTALL)
+# What a mail server answers to an address that it refuses for good.
+_ADDRESS_REFUSED = re.compile(r"^\{.*: \((5\d\d), b(['\"])(.*)\2\)\}$", re.DOTALL)
+_MAIL_SENT = "Sent Email to "
+_MAIL_FAILED = "Sending email to "
+# Said of a copy, while another address of the same mail was accepted.
+_COPY_REFUSED = re.compile(r"SMTP recipient .* was refused: 5\d\d ", re.DOTALL)
 _SHOWN = 300  # characters of an answer
 _LEAST_SECRET = 4  # characters; shorter parts of a URL hide nothing
 _PUBLIC = frozenset({"to", "from", "name", "mode", "format", "user", "host", "port"})
@@ -83,6 +89,14 @@ class Tone(StrEnum):
     WARNING = "warning"
     SUCCESS = "success"
     INFO = "info"
+
+
+class _MailOutcome(Enum):
+    """What became of a mail to one address."""
+
+    TAKEN = auto()
+    REFUSED = auto()  # for good
+    FAILED = auto()  # for now
 
 
 class Message(Struct, frozen=True, kw_only=True):
@@ -186,9 +200,14 @@ class Service:
             log_level=logging.DEBUG,
         ) as result:
             status = result.status
-            words = self._without_secrets(" ".join(_words(result)))
-        if status is apprise.AppriseResultStatus.SUCCESS:
+            words = " ".join(self._shown(text) for text in _words(result))
+            mails = set(_mail_outcomes(result))
+            refusals = [self._shown(text) for text in _refusals(result)]
+        is_taken = _MailOutcome.TAKEN in mails and _MailOutcome.FAILED not in mails
+        if status is apprise.AppriseResultStatus.SUCCESS or is_taken:
             return words or "accepted"
+        if to is not None and mails == {_MailOutcome.REFUSED}:
+            raise OutputRefusedError(refusals[0])
         code = _STATUS.search(words)
         if code is not None and int(code[1]) in _FINAL:
             raise OutputRefusedError(words)
@@ -219,20 +238,46 @@ class Service:
             }
         return {}
 
-    def _without_secrets(self, text: str) -> str:
+    def _shown(self, text: str) -> str:
+        """Return a text without secrets; cut only then, since half a secret is not found."""
         for secret in sorted(_secrets_in(self._url), key=len, reverse=True):
             text = text.replace(secret, "***")
         text = "".join(character if character.isprintable() else " " for character in text)
-        return " ".join(text.split())[: 2 * _SHOWN]
+        return " ".join(text.split())[:_SHOWN]
 
 
 def _words(result: Any) -> Iterator[str]:
     """Yield what went wrong, and what the service answered."""
     for entry in result.logs():
         if entry.level in ("WARNING", "ERROR", "CRITICAL"):
-            yield entry.message[:_SHOWN]
+            yield entry.message
         elif (details := _DETAILS.match(entry.message)) is not None:
-            yield details[1][:_SHOWN]
+            yield details[1]
+
+
+def _refusals(result: Any) -> Iterator[str]:
+    """Yield what a mail server answered to each address that it refused for good."""
+    for entry in result.logs():
+        details = _DETAILS.match(entry.message)
+        refusal = None if details is None else _ADDRESS_REFUSED.match(details[1])
+        if refusal is not None:
+            yield f"{refusal[1]} {refusal[3]}"
+
+
+def _mail_outcomes(result: Any) -> Iterator[_MailOutcome]:
+    """Yield what became of each mail of a message; nothing where it is no mail."""
+    outcome = _MailOutcome.FAILED
+    for entry in result.logs():
+        details = _DETAILS.match(entry.message)
+        if details is not None and _ADDRESS_REFUSED.match(details[1]):
+            outcome = _MailOutcome.REFUSED
+        elif _COPY_REFUSED.match(entry.message):
+            outcome = _MailOutcome.TAKEN
+        elif entry.message.startswith(_MAIL_SENT):
+            yield _MailOutcome.TAKEN
+        elif entry.message.startswith(_MAIL_FAILED):
+            yield outcome
+            outcome = _MailOutcome.FAILED
 
 
 def _secrets_in(url: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from monitor.model.errors import ConfigurationError
 from monitor.model.events import EventType
 from monitor.model.runs import RunKind
 from monitor.outputs.notify.lines import Line, LineContext, line_of
-from monitor.outputs.notify.templates import Templates
+from monitor.outputs.notify.templates import Templates, escaped_markdown
 from tests.outputs.alert_histories import BEGAN, acknowledged, alert, event_of, fired, resolved
 from tests.outputs.histories import FLOW
 from tests.pipeline_healths import end_at, failures_until, health_after
@@ -135,6 +135,32 @@ def test_any_name_is_shown_as_text(name: str, reason: str) -> None:
     assert tags.tags <= _KNOWN_TAGS
     for form in ("message.markdown", "message.txt", "short.txt"):
         assert templates.body(form, [line], page_url=PAGE)
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("daily_sales_v2: 1.204,50 EUR (no - really!)",) * 2,
+        ("ada@example.com | #1 {x} + y",) * 2,
+        ("_tmp_ *b* ~c~ `d` <e> \\", "\\_tmp\\_ \\*b\\* \\~c\\~ \\`d\\` \\<e\\> \\\\"),
+        ("![i](http://x/p.png)", "!\\[i\\](http://x/p.png)"),
+        ("# a\n- b\n12. c\n| d", "\\# a\n\\- b\n12\\. c\n\\| d"),
+        ("@all @channel, @**everyone**", "@\u2060all @\u2060channel, @\u2060\\*\\*everyone\\*\\*"),
+    ],
+)
+def test_only_what_markdown_reads_is_escaped(text: str, escaped: str) -> None:
+    """Slack shows backslashes, so a usual name or number has none; no name calls all who read."""
+    assert escaped_markdown(text) == escaped
+
+
+def test_a_short_text_has_a_line_for_each_alert() -> None:
+    """Neither the next alert nor the address of the page runs into a reason."""
+    lines = [line_of(fired(number), around()) for number in (1, 2)]
+    assert Templates(None).body("short.txt", lines, page_url=PAGE).splitlines() == [
+        "FAILED: orders 1 (w): no such file",
+        "FAILED: orders 2 (w): no such file",
+        PAGE,
+    ]
 
 
 def test_twenty_lines_are_shown_and_the_rest_counted() -> None:

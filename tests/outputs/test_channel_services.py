@@ -83,4 +83,21 @@ async def test_a_service_without_subjects_does_not_read_twice(
         await scenario.emit(fired(1, templates={"description": "{error}"}))
         await scenario.until_delivered()
     (request,) = receiver.accepted
-    assert request.json()["text"].count("FAILED: orders 1 (w)") == 1
+    assert request.json()["text"].count("FAILED: orders 1") == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "name"), [("", "\\*orders\\* @\u2060all"), ("?format=text", "*orders* @all")]
+)
+async def test_a_name_is_no_markup_where_text_is_read_as_markdown(
+    tmp_path: Path, receiver: PostReceiver, query: str, name: str
+) -> None:
+    """Mattermost gets Markdown with names escaped; a format that the URL names is kept."""
+    url = f"mmost://127.0.0.1:{receiver.port}/abcdefghijklmnopqrstuvwx{query}"
+    labels = {"alertname": "run_failed", "workspace": "w", "pipeline": "*orders* @all"}
+    async with OutputScenario(tmp_path, lambda scenario: channel(scenario, url)) as scenario:
+        await scenario.start()
+        await scenario.emit(fired(1, labels=labels))
+        await scenario.until_delivered()
+    (request,) = receiver.accepted
+    assert f"FAILED: {name}" in request.json()["text"]

@@ -47,6 +47,8 @@ _ASSET = apprise.AppriseAsset(
 _INCIDENT_KEYS = {"pagerduty": "dedup", "opsgenie": "alias"}
 # Its plugin closes and acknowledges an alert by an id that it was answered and keeps in itself.
 _KEPT = "opsgenie"
+# Its plugin takes text, which the service reads as Markdown.
+_READS_MARKDOWN = frozenset({"mmost", "mmosts", "zulip"})
 _SHORT_CHARACTERS = 1_024  # a service that takes no more gets the short text
 _MAIL_PORTS = {True: 465, False: 25}
 _STATUS = re.compile(r"error=(\d{3})\b")
@@ -161,12 +163,15 @@ class Service:
     def __init__(self, url: Secret, *, timeout_seconds: float) -> None:
         """Raises `ConfigurationError` where the URL cannot be used."""
         self._url = url.reveal()
-        # For each connection, and for each answer on it.
-        self._limits = {"cto": timeout_seconds, "rto": timeout_seconds}
-        plugin = _plugin(self._url, self._limits)
+        arguments = _arguments(self._url)
+        self.scheme = str(arguments["schema"])
+        # The timeouts are for each connection, and for each answer on it.
+        self._more: dict[str, Any] = {"cto": timeout_seconds, "rto": timeout_seconds}
+        if self.scheme in _READS_MARKDOWN and "format" not in arguments:
+            self._more["format"] = "markdown"
+        plugin = _plugin(self._url, self._more)
         self._plugin = plugin
         self.name = str(plugin.service_name)
-        self.scheme = str(_arguments(self._url)["schema"])
         self.form = _form_of(plugin)
         self.characters = int(plugin.body_maxlen)  # of a body, at most
         self.has_subjects = plugin.title_maxlen > 0  # else it shows them above the body
@@ -219,13 +224,13 @@ class Service:
             self._plugin.action = "acknowledge" if message.is_acknowledgement else "map"
             return self._plugin
         targets = {} if to is None else {"targets": [to]}
-        return _plugin(self._url, {**self._limits, **self._threaded(message), **targets})
+        return _plugin(self._url, {**self._more, **self._threaded(message), **targets})
 
     def _threaded(self, message: Message) -> dict[str, Any]:
         """Return the arguments by which the service knows what belongs together."""
         if (key := _INCIDENT_KEYS.get(self.scheme)) is not None:
             return {key: message.incident, "action": "map"}
-        if self.form is BodyForm.HTML and self.scheme.startswith("mailto"):
+        if self.scheme.startswith("mailto"):
             thread = f"<{quote(message.thread, safe='')}@dataprep-monitor>"
             own = _arguments(self._url).get("headers") or {}
             return {
@@ -301,9 +306,10 @@ def _form_of(plugin: Any) -> BodyForm:
     formats = formats if isinstance(formats, tuple) else (formats,)
     if plugin.body_maxlen <= _SHORT_CHARACTERS and apprise.NotifyFormat.MARKDOWN not in formats:
         return BodyForm.SHORT
-    if formats[0] is apprise.NotifyFormat.HTML:
+    chosen = plugin.resolve_format(formats[0])  # by the URL, or the first
+    if chosen is apprise.NotifyFormat.HTML:
         return BodyForm.HTML
-    return BodyForm.MARKDOWN if formats[0] is apprise.NotifyFormat.MARKDOWN else BodyForm.TEXT
+    return BodyForm.MARKDOWN if chosen is apprise.NotifyFormat.MARKDOWN else BodyForm.TEXT
 
 
 def _address_of(plugin: Any) -> tuple[str, int] | None:

@@ -49,7 +49,13 @@ _FAILURES = (
     TypeError,
     ValueError,
 )
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+.!|~-])")
+# What Markdown would read as markup. Nothing more, because some services show the backslash: no
+# underscore inside a word, and what begins a list or heading only where a line begins.
+_MARKDOWN = re.compile(
+    r"([\\`*\[\]<>~]|(?<!\w)_|_(?!\w)|^[#+=|-]|(?<=^\d)[.)]|(?<=^\d\d)[.)])", re.MULTILINE
+)
+# An address of all who read; a character that cannot be seen takes its meaning.
+_MENTION = re.compile(r"(?<!\w)@(?=\**(?:all|channel|everyone|here|stream|topic)\b)")
 
 
 class Templates:
@@ -126,7 +132,7 @@ def _counts(lines: Sequence[Line]) -> str:
 
 def escaped_markdown(text: str) -> str:
     """Return a text that Markdown shows as it is written."""
-    return _MARKDOWN.sub(r"\\\1", text)
+    return _MARKDOWN.sub(r"\\\1", _MENTION.sub("@\u2060", text))
 
 
 def _demand_templates(folder: Path, environment: SandboxedEnvironment) -> None:

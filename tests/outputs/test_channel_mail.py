@@ -15,7 +15,10 @@ from typing import Any
 import pytest
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
+from monitor.model.errors import ConfigurationError
+from monitor.model.secrets import Secret
 from monitor.outputs.notify import output as channel_output
+from monitor.outputs.notify.service import demand_url
 from monitor.outputs.notify.settings import RecipientKind
 from tests.certificates import Certificates
 from tests.outputs.alert_histories import acknowledged, fired, resolved
@@ -303,3 +306,39 @@ def own(scenario: OutputScenario, number: int, owner: str) -> None:
     flow = fired(number).alert.pipeline
     assert flow is not None
     scenario.live_state.names.place(("w", flow.kind, flow.id), folder=None, owner=owner)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "to=team",
+        "to=team@example.com;ada@example.com",
+        "to=team@example.com&to=ada@example.com",
+        "to=team@example.com,jürgen@exämple.com",
+    ],
+)
+def test_an_address_that_would_get_no_mail_is_a_problem(query: str) -> None:
+    """No address of `to=` is left out in silence; the sentence says how to write several."""
+    with pytest.raises(ConfigurationError, match="to=ADDRESS,ADDRESS"):
+        demand_url(Secret(f"mailtos://monitor:s3cr3t@smtp.example.com?{query}"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "to=team@example.com",
+        "to=team@example.com,Team@example.com,Ada%20<ada@example.com>",
+        "from=monitor@example.com",
+        "to=team@example.com&cc=ada@example.com",
+    ],
+)
+def test_addresses_that_get_mail_are_no_problem(query: str) -> None:
+    """Names beside addresses, one address twice, or no `to=` at all can be used."""
+    demand_url(Secret(f"mailtos://monitor:s3cr3t@smtp.example.com?{query}"))
+
+
+def test_a_user_name_with_a_sign_says_how_to_write_it() -> None:
+    """The user name of many providers is an address; the problem says what stands for its @."""
+    with pytest.raises(ConfigurationError, match="write %40 for @") as caught:
+        demand_url(Secret("mailtos://ada@example.com:s3cr3t@smtp.example.com?to=t@example.com"))
+    assert "s3cr3t" not in str(caught.value)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from enum import Enum, StrEnum, auto
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import apprise
 from apprise.plugins import url_to_dict
@@ -50,6 +50,11 @@ _KEPT = "opsgenie"
 # Its plugin takes text, which the service reads as Markdown.
 _READS_MARKDOWN = frozenset({"mmost", "mmosts", "zulip"})
 _SHORT_CHARACTERS = 1_024  # a service that takes no more gets the short text
+_MAIL_HINT = (
+    "give from=ADDRESS and to=ADDRESS, and in a user name or password write %40 for @, %3A for :, "
+    "%2F for /, %3F for ? and %23 for #"
+)
+_ADDRESS = re.compile(r"[^\s,;<>\"]+@[^\s,;<>\"]+")
 _MAIL_PORTS = {True: 465, False: 25}
 _STATUS = re.compile(r"error=(\d{3})\b")
 # As the library logs what a service answered, and why there was no answer.
@@ -127,7 +132,21 @@ def demand_url(secret: Secret) -> None:
     Raises:
         ConfigurationError: it does not. The sentence does not repeat the URL.
     """
-    _plugin(secret.reveal(), {})
+    url = secret.reveal()
+    plugin = _plugin(url, {})
+    if not _is_mail(url.partition("://")[0]):
+        return
+    values = [value for name, value in parse_qsl(urlsplit(url).query) if name == "to"]
+    wanted = {address.lower() for value in values for address in _ADDRESS.findall(value)}
+    if not plugin.targets or len({address for _, address in plugin.targets}) < len(wanted):
+        raise ConfigurationError(
+            "leaves out an address that mail should go to: write them as to=ADDRESS,ADDRESS, "
+            "with to= once"
+        )
+
+
+def _is_mail(scheme: str) -> bool:
+    return scheme.lower() in ("mailto", "mailtos")
 
 
 def _arguments(url: str) -> dict[str, Any]:
@@ -147,10 +166,10 @@ def _plugin(url: str, more: dict[str, Any]) -> Any:
     try:
         plugin = apprise.Apprise.instantiate(arguments, asset=_ASSET, suppress_exceptions=False)
     except TypeError as exc:  # the library's error of its plugins; its text may hold secrets
-        scheme = arguments.get("schema")
+        scheme = str(arguments.get("schema"))
+        hint = _MAIL_HINT if _is_mail(scheme) else "see https://appriseit.com/services"
         raise ConfigurationError(
-            f"has the form of {scheme}://, and a part of it cannot be used; "
-            f"see https://appriseit.com/services"
+            f"has the form of {scheme}://, and a part of it cannot be used; {hint}"
         ) from exc
     if plugin is None:
         raise ConfigurationError("names a service whose library is not installed here")
@@ -230,7 +249,7 @@ class Service:
         """Return the arguments by which the service knows what belongs together."""
         if (key := _INCIDENT_KEYS.get(self.scheme)) is not None:
             return {key: message.incident, "action": "map"}
-        if self.scheme.startswith("mailto"):
+        if _is_mail(self.scheme):
             thread = f"<{quote(message.thread, safe='')}@dataprep-monitor>"
             own = _arguments(self._url).get("headers") or {}
             return {

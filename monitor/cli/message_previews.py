@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
+from html.parser import HTMLParser
 from typing import Any
 
 from monitor.cli.row_layout import Column, Form, OutputForm
@@ -19,6 +21,8 @@ _COLUMNS = (
     Column("text", "text", Form.TEXT),
 )
 _NONE = "no channel is configured; add [[notify]] with name and url_file"
+_LINES = frozenset({"p", "div", "h1", "h2", "h3", "tr", "li"})  # each ends a line
+_HIDDEN = frozenset({"style", "script", "title"})
 _LONGEST_TEXT = 100_000  # characters; a mail about twenty alerts has less
 
 
@@ -37,6 +41,43 @@ def _message(row: Mapping[str, Any]) -> str:
         return f"{channel}: sends nothing: {why_not}\n"
     to = f" to {harmless(str(row['to']))}" if row["to"] is not None else ""
     subject = harmless(str(row["subject"]), longest=LONGEST_ERROR)
-    text = harmless(str(row["text"]), longest=_LONGEST_TEXT, has_lines=True)
+    text = str(row["text"])
+    if str(row["form"]).endswith(".html"):
+        text = _read_of(text)
+    text = harmless(text, longest=_LONGEST_TEXT, has_lines=True)
     lines = "".join(f"  {line}\n" if line else "\n" for line in text.splitlines())
     return f"{channel}{to}: {subject}\n{lines}"
+
+
+class _Reader(HTMLParser):
+    """Collects what people read of HTML."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self._hidden = 0
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        del attrs
+        self._hidden += tag in _HIDDEN
+        if tag == "br":
+            self.words.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden -= tag in _HIDDEN
+        if tag in _LINES:
+            self.words.append("\n")
+        elif tag == "th":
+            self.words.append(": ")
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self.words.append(data)
+
+
+def _read_of(html: str) -> str:
+    """Return the lines that people read of a mail, without those that are empty."""
+    reader = _Reader()
+    reader.feed(html)
+    lines = (re.sub(r"[ \t]+", " ", line).strip() for line in "".join(reader.words).splitlines())
+    return "\n".join(line for line in lines if line)

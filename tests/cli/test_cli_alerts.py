@@ -340,3 +340,22 @@ async def test_messages_are_previewed_as_they_would_be_read(client: DaemonClient
     client.alerting.previews = ()
     none = await client.type("notify", "preview", "9f86")
     assert (none.code, none.out, "no channel is configured" in none.err) == (0, "", True)
+
+
+async def test_a_mail_is_previewed_without_its_markup(client: DaemonClientScenario) -> None:
+    """People see the lines of a mail, with names as they are; JSON has the mail as it is."""
+    client.alerting.show(client.alerting.alert("9f86"))
+    html = (
+        "<html><head><style>p { color: red; }</style></head><body><h1>FAILED: a &lt;b&gt;</h1>"
+        "<p>no such\nfile \x1b[2J</p><table><tr><th>Since</th><td>07:10</td></tr></table>"
+        '<a href="http://m/r">Run</a><span class="url">: http://m/r<br></span></body></html>'
+    )
+    client.alerting.previews = (
+        MessagePreview(channel="team", form="message.html", subject="FAILED", text=html),
+    )
+    done = await client.type("notify", "preview", "9f86")
+    assert done.out == (
+        "team: FAILED\n  FAILED: a <b>\n  no such\n  file \\x1b[2J\n  Since: 07:10\n"
+        "  Run: http://m/r\n"
+    )
+    assert [row["text"] for row in await client.rows("notify", "preview", "9f86")] == [html]

@@ -83,7 +83,7 @@ def _row(channel: ChannelSettings) -> dict[str, Any]:
     return {
         "name": channel.name,
         "service": service.name,
-        "events": ", ".join(channel.events),
+        "events": ", ".join([*channel.events, *(f"report {name}" for name in channel.reports)]),
         "match": "; ".join(about) or "everything",
         "group_by": "each alert"
         if service.has_incidents

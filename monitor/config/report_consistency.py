@@ -11,6 +11,7 @@ from monitor.config.reading import ReadTable
 from monitor.model.suggestions import did_you_mean
 
 _PAGER = "opens an incident for what it is sent; name a channel for mail or chat"
+_SENDS_NOTHING = "name at least one event, such as fired, or let a report name the channel"
 
 
 def find_report_contradictions(repeated: Mapping[str, list[ReadTable]], problems: Problems) -> None:
@@ -24,6 +25,10 @@ def find_report_contradictions(repeated: Mapping[str, list[ReadTable]], problems
         _time(part, problems)
         _workspaces(part, repeated["workspaces"], problems)
         _channels(part, repeated["notify"], problems)
+    named = {name for part in repeated["reports"] for name in part.get("channels")}
+    for channel in repeated["notify"]:
+        if channel.get("events") == () and channel.get("name") not in named:
+            problems.add(f"{channel.path}.events", [], _SENDS_NOTHING)
 
 
 def _time(part: ReadTable, problems: Problems) -> None:

@@ -127,7 +127,11 @@ BROKEN_OUTPUTS: tuple[Row, ...] = (
         ["Example.com"],
         '["Example.com"]: each must be a domain in small letters, such as "example.com"',
     ),
-    ("notify[0].events", [], "[]: name at least one event, such as fired"),
+    (
+        "notify[0].events",
+        [],
+        "[]: name at least one event, such as fired, or let a report name the channel",
+    ),
     ("notify[0].events", ["fired", "fired"], '["fired", "fired"]: names one event twice'),
     (
         "notify[0].events",

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from monitor.alerting.reports.settings import ReportMatch, ReportSettings
+from monitor.model.events import EventType
 from monitor.model.reports import ReportPeriod
 from monitor.outputs.notify.settings import NotifySettings
 from tests.config.settings_tables import channel, file, parsed, problems, report
@@ -89,6 +90,21 @@ def test_a_channel_knows_the_reports_that_name_it() -> None:
     assert notify is not None
     names = [settings.reports for settings in notify.channels]
     assert names == [("last-night", "weekly"), ("weekly",), ()]
+
+
+def test_a_channel_may_have_reports_alone() -> None:
+    """A channel that a report names needs no event of its own; one that none names does."""
+    readers = {**channel("readers"), "events": []}
+    made = parsed(file(reports=[report(channels=["readers"])], notify=[readers]))
+    notify = made.output(NotifySettings)
+    assert notify is not None
+    assert notify.channels[0].types == {EventType.REPORT_DUE}
+    assert problems(file(reports=[report(channels=["team"])], notify=[channel(), readers])) == [
+        (
+            "notify[1].events: []: name at least one event, such as fired, or let a report name "
+            "the channel"
+        )
+    ]
 
 
 def test_a_pager_gets_no_report() -> None:

@@ -98,7 +98,7 @@ def _severities(texts: str | list[str]) -> str | None:
 
 
 def _events(texts: list[str]) -> str | None:
-    return fits_all(texts, tuple(ChannelEvent), "event")
+    return fits_all(texts, tuple(ChannelEvent), "event") if texts else None
 
 
 def _group_fields(texts: list[str]) -> str | None:
@@ -204,7 +204,7 @@ class ChannelSettings(DeliverySettings, frozen=True, kw_only=True):
         Setting(
             "What is sent: fired, resolved, reminded, acknowledged, over_when_seen (what had ended "
             "before it was observed); of runs that are part of no other: started, succeeded, "
-            "failed, canceled, corrected.",
+            "failed, canceled, corrected. Empty: only the reports that name the channel.",
             check=_events,
         ),
     ] = ("fired", "resolved", "reminded", "acknowledged")

@@ -19,12 +19,16 @@ Interval = tuple[datetime, datetime | None]
 
 
 class Ran(Struct, frozen=True):
-    """One run. Times are minutes from Monday on in Berlin; ``order`` is when it is seen."""
+    """One run. Times are minutes from Monday on in Berlin; ``order`` is when it is seen.
+
+    Where ends are seen late, it is so many minutes after it: ``delay``.
+    """
 
     started: int
     lasts: int
     succeeds: bool
     order: int
+    delay: int
 
     @property
     def began_at(self) -> datetime:
@@ -46,6 +50,7 @@ RUNS = st.lists(
         lasts=st.integers(1, 400),
         succeeds=st.booleans(),
         order=st.integers(0, 100),
+        delay=st.integers(0, 4_000),
     ),
     max_size=12,
 )
@@ -87,13 +92,37 @@ def test_the_times_of_polls_decide_nothing(
     runs: list[Ran], polls: set[int], counts: Counts
 ) -> None:
     """Late polls, ends in any order, overlapping runs, outages of days: the alerts are the same."""
+    history = followed(runs, polls, counts)
+    met, missed, intervals = truth(runs, counts)
+    assert (history.met_days, history.counts) == (met, (len(met), missed))
+    assert merged(history.intervals) == intervals
+
+
+@given(runs=RUNS, polls=POLLS, counts=st.sampled_from(Counts))
+@settings(max_examples=examples(25))
+def test_what_is_seen_days_later_is_decided_again(
+    runs: list[Ran], polls: set[int], counts: Counts
+) -> None:
+    """When all is seen, the alert is open as it must be, and nothing was published wrongly."""
+    history = followed(runs, polls, counts, are_late=True)
+    met, _, intervals = truth(runs, counts)
+    still = [begin for begin, end in intervals if end is None]
+    assert [begin for begin, end in history.intervals if end is None] == still
+    assert len(history.met_days) == len(set(history.met_days)) == history.counts[0]
+    assert set(history.met_days) <= set(met)
+
+
+def followed(
+    runs: list[Ran], polls: set[int], counts: Counts, *, are_late: bool = False
+) -> History:
+    """Return the history as polls show it."""
     history = History(begin=MONDAY, counts=counts)
     seen: set[int] = set()
     for minute in sorted({*polls, _MINUTES}):
         news = [
             (ran.order, number)
             for number, ran in enumerate(runs)
-            if number not in seen and ran.ended_at <= _at(minute)
+            if number not in seen and _shown_at(ran, are_late=are_late) <= _at(minute)
         ]
         for _, number in sorted(news):
             ran = runs[number]
@@ -101,6 +130,10 @@ def test_the_times_of_polls_decide_nothing(
             history.handle(run(number, ran.began_at, ran.ended_at, status=status))
             seen.add(number)
         history.evaluate(_at(minute))
-    met, missed, intervals = truth(runs, counts)
-    assert (history.met_days, history.counts) == (met, (len(met), missed))
-    assert merged(history.intervals) == intervals
+    return history
+
+
+def _shown_at(ran: Ran, *, are_late: bool) -> datetime:
+    if ran.ended_at > _at(_MINUTES) or not are_late:
+        return ran.ended_at
+    return min(ran.ended_at + timedelta(minutes=ran.delay), _at(_MINUTES))

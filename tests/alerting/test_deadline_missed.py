@@ -69,6 +69,24 @@ def test_a_success_that_is_read_after_the_deadline_was_missed_meets_it_after_all
     assert (history.met_days, history.counts) == (["Mon"], (1, 1))
 
 
+def test_a_success_that_is_read_when_the_alert_is_over_meets_the_deadline_after_all() -> None:
+    """Also one of several deadlines that were missed in a row; each is published once."""
+    history = History()
+    history.evaluate("07:05")
+    history.succeed(1, "07:10", "07:30")
+    history.evaluate("07:31")
+    assert (history.notices, history.met_days) == (["Mon 07:00", "-Mon 07:30"], [])
+    history.succeed(2, "05:00", "06:59")
+    history.evaluate("07:40")
+    assert (history.met_days, history.counts) == (["Mon"], (1, 1))
+    history.succeed(3, "05:00", "06:58")
+    history.evaluate("Thu 08:00")
+    history.succeed(4, "Wed 05:00", "Wed 06:59")
+    history.evaluate("Thu 08:10")
+    assert history.notices[2:] == ["Tue 07:00", "-Wed 06:59", "Thu 07:00"]
+    assert (history.met_days, history.counts) == (["Mon", "Wed"], (2, 4))
+
+
 def test_the_ends_of_all_kinds_of_runs_must_be_known() -> None:
     """The end of a flow run is read after its job groups, and may have been in time."""
     history = History()

@@ -76,7 +76,8 @@ class AwaitedDeadlines(Struct, frozen=True, kw_only=True, omit_defaults=True):
     met: Deadline | None = None
     met_by: str = ""
     successes: tuple[CountedSuccess, ...] = ()  # by their ends, the earliest first
-    reported_until: datetime | None = None  # the newest deadline that was reported as met
+    reported_until: datetime | None = None  # none until then is reported as met any more
+    counted_until: datetime | None = None  # none until then is counted as missed any more
     met_count: int = 0
     missed_count: int = 0
 
@@ -147,11 +148,15 @@ def first_awaited(
     is_known = any(health.last_success_at is not None for health in facts.pipeline_health)
     if first is not None and first.opens_at < as_of and not is_known:
         first = daily.after(first.at)
+    reported_until = None if first is None else first.opens_at
+    if before is not None and before.reported_until is not None:
+        # The same day is not reported again, though its deadline is another one now.
+        reported_until = max(reported_until or before.reported_until, before.reported_until)
     return AwaitedDeadlines(
         terms=terms_of(rule),
         next=first,
-        # The same day is not reported again, though its deadline is another one now.
-        reported_until=None if before is None else before.reported_until,
+        reported_until=reported_until,
+        counted_until=None if before is None else before.counted_until,
         met_count=0 if before is None else before.met_count,
         missed_count=0 if before is None else before.missed_count,
     )
@@ -188,11 +193,11 @@ def decided(
     known_until: datetime,
 ) -> DecidedDeadlines:
     """Decide what can be decided, in order of time, up to where the result changes."""
-    met: list[DeadlineMet] = []
+    memory, met = _met_after_all(memory, successes, daily)
     if memory.missed is not None:
         late = _first(successes, memory.missed)
         if late is not None:
-            return _ended(memory, memory.missed, late)
+            return _ended(memory, memory.missed, late, daily, met)
     for _ in range(_AT_ONCE):
         if (due := memory.next) is None:
             break
@@ -204,20 +209,57 @@ def decided(
         else:
             memory = _with_missed(memory, due, daily)
             if (late := _first(successes, due)) is not None:
-                ended = _ended(memory, due, late)
-                return msgspec.structs.replace(ended, met=tuple(met), is_over_when_seen=True)
+                ended = _ended(memory, due, late, daily, met)
+                return msgspec.structs.replace(ended, is_over_when_seen=True)
     has_more = memory.next is not None and memory.next.at <= known_until
     kept = _still_needed(memory)
     return DecidedDeadlines(memory=kept, met=tuple(met), has_more=has_more)
 
 
-def _ended(memory: AwaitedDeadlines, missed: Deadline, success: CountedSuccess) -> DecidedDeadlines:
-    """Let a success end what was missed; it may have ended in time and be known only now."""
+def _met_after_all(
+    memory: AwaitedDeadlines, successes: Sequence[CountedSuccess], daily: DailyDeadline
+) -> tuple[AwaitedDeadlines, list[DeadlineMet]]:
+    """Report deadlines that were decided as missed, and that a success meets which is known now."""
+    met: list[DeadlineMet] = []
+    until = memory.reported_until
+    if until is None or all(success.ended_at < until for success in successes):
+        return memory, met
+    due = daily.after(until)
+    for _ in range(_AT_ONCE):
+        if due is None or not _is_decided(memory, due):
+            break
+        success = next((known for known in successes if known.meets(due)), None)
+        if success is not None:
+            memory, reported = _reported(memory, due, success)
+            met += reported
+        due = daily.after(due.at)
+    return memory, met
+
+
+def _is_decided(memory: AwaitedDeadlines, due: Deadline) -> bool:
+    return memory.next is not None and due.at < memory.next.at
+
+
+def _ended(
+    memory: AwaitedDeadlines,
+    missed: Deadline,
+    success: CountedSuccess,
+    daily: DailyDeadline,
+    met: Sequence[DeadlineMet],
+) -> DecidedDeadlines:
+    """Let a success end what was missed; it may have ended in time and be known only now.
+
+    What was missed in a row after that success, which says nothing of it, is decided again.
+    """
+    due = daily.after(missed.at)
+    while due is not None and _is_decided(memory, due):
+        if success.ended_at <= due.at or not success.counts_for(due):
+            memory = msgspec.structs.replace(memory, next=due)
+        due = daily.after(due.at)
     memory = msgspec.structs.replace(memory, missed=None, missed_in_a_row=0)
-    met: tuple[DeadlineMet, ...] = ()
-    if success.meets(missed):
-        memory, met = _reported(memory, missed, success)
-    return DecidedDeadlines(memory=memory, met=met, ended=success, was_missed=missed, has_more=True)
+    return DecidedDeadlines(
+        memory=memory, met=tuple(met), ended=success, was_missed=missed, has_more=True
+    )
 
 
 def _with_met(
@@ -233,11 +275,14 @@ def _with_met(
 
 
 def _with_missed(memory: AwaitedDeadlines, due: Deadline, daily: DailyDeadline) -> AwaitedDeadlines:
+    counted_until = memory.counted_until
+    is_counted = counted_until is not None and due.at <= counted_until
     return msgspec.structs.replace(
         memory,
         missed=memory.missed or due,
         missed_in_a_row=memory.missed_in_a_row + 1,
-        missed_count=memory.missed_count + 1,
+        missed_count=memory.missed_count + (not is_counted),
+        counted_until=counted_until if is_counted else due.at,
         met=None,
         met_by="",
         next=daily.after(due.at),
@@ -265,7 +310,7 @@ def _with_success(
     memory: AwaitedDeadlines, success: CountedSuccess, daily: DailyDeadline
 ) -> AwaitedDeadlines:
     is_of_next = memory.next is not None and success.counts_for(memory.next)
-    if memory.missed is None and not is_of_next:
+    if memory.missed is None and not is_of_next and not _meets_decided(memory, success, daily):
         # It decides nothing any more, save that it may be of a run that is known.
         return _in_place(memory, success)
     others = [known for known in memory.successes if known.run != success.run]
@@ -273,6 +318,14 @@ def _with_success(
     if len(successes) > _ROOM:
         successes = list(_deciding(successes, daily))[-_KEPT:]
     return msgspec.structs.replace(memory, successes=tuple(successes))
+
+
+def _meets_decided(memory: AwaitedDeadlines, success: CountedSuccess, daily: DailyDeadline) -> bool:
+    """True of what meets a deadline after all that was missed, and is over."""
+    if memory.reported_until is None or success.ended_at < memory.reported_until:
+        return False
+    due = daily.after(success.ended_at - timedelta.resolution)
+    return due is not None and _is_decided(memory, due) and success.meets(due)
 
 
 def _in_place(memory: AwaitedDeadlines, success: CountedSuccess) -> AwaitedDeadlines:
@@ -298,21 +351,16 @@ def _deciding(
 
 def _still_needed(memory: AwaitedDeadlines) -> AwaitedDeadlines:
     opens_at = memory.opens_at
-    if opens_at is None:
-        return msgspec.structs.replace(memory, successes=())
-    kept = tuple(success for success in memory.successes if success.counts_at >= opens_at)
-    return memory if len(kept) == len(memory.successes) else _replaced(memory, kept)
-
-
-def _replaced(memory: AwaitedDeadlines, successes: tuple[CountedSuccess, ...]) -> AwaitedDeadlines:
-    return msgspec.structs.replace(memory, successes=successes)
+    known = memory.successes
+    kept = tuple(each for each in known if opens_at is not None and each.counts_at >= opens_at)
+    return memory if len(kept) == len(known) else msgspec.structs.replace(memory, successes=kept)
 
 
 def _without_run(memory: AwaitedDeadlines, run: str) -> AwaitedDeadlines:
     """Drop a run; the deadline that it has met is to be decided again."""
     kept = tuple(known for known in memory.successes if known.run != run)
     if len(kept) < len(memory.successes):
-        memory = _replaced(memory, kept)
+        memory = msgspec.structs.replace(memory, successes=kept)
     if memory.met is not None and memory.met_by == run:
         return msgspec.structs.replace(memory, next=memory.met, met=None, met_by="")
     return memory

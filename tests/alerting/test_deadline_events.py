@@ -11,6 +11,8 @@ from monitor.alerting.rules.table import default_rule
 from monitor.model.alert_texts import texts_of
 from monitor.model.alerts import PipelineDeadlines
 from monitor.model.events import EventType, WorkspaceEvent
+from monitor.model.live_state import PollStatus
+from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import PipelineKind, RunKind, RunState, Status
 from tests.alerting.earlier_failures import stand
 from tests.alerting.engine_fixture import Fixture, engine_fixture
@@ -21,6 +23,7 @@ DUE = 3_600.0
 DAY = 86_400.0
 PLAN_RUN = RunKind.PLAN_RUN
 NIGHTLY = ("acme", PLAN_RUN, PLAN.id)
+_OF_ALERTS = (EventType.ALERT_FIRED, EventType.ALERT_RESOLVED)
 
 
 def rule(**changes: object) -> RuleSettings:
@@ -165,6 +168,32 @@ async def test_a_renamed_pipeline_keeps_its_deadline(tmp_path: Path) -> None:
         await fixture.evaluate(DUE + 70)
         assert fixture.firing() == []
         assert shown(fixture).missed == 1
+
+
+async def test_a_removed_pipeline_misses_no_deadline_any_more(tmp_path: Path) -> None:
+    """Its alert ends once, whatever day comes, though no schedule says that it was deleted."""
+    async with engine_fixture(tmp_path, rule()) as fixture:
+        await begun(fixture)
+        now = fixture.clock.now()
+        fixture.live_state.update_workspace("acme", capabilities=frozenset({"list_plans"}))
+        fixture.live_state.record_poll(
+            PollStatus(
+                workspace="acme",
+                poll="names",
+                last_attempt_at=now,
+                last_success_at=now,
+                last_outcome=PollOutcome.OK,
+            )
+        )
+        await fixture.evaluate(DUE + 10)
+        assert len(fixture.firing()) == 1
+        fixture.live_state.forget_pipeline("acme", PipelineKind.PLAN, PLAN.id)
+        for day in range(60):
+            await fixture.evaluate(DUE + 20 + day * DAY)
+        events = await fixture.bus.events(after=0, limit=1_000)
+        types = [row.event.type for row in events if row.event.type in _OF_ALERTS]
+        assert types == [EventType.ALERT_FIRED, EventType.ALERT_RESOLVED]
+        assert fixture.engine.snapshot().deadlines == {}
 
 
 async def test_another_pipeline_has_no_deadline(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from monitor.alerting.alerts.pending_step import (
 )
 from monitor.alerting.alerts.silences import SilenceSettings, configured_silence
 from monitor.alerting.attribution.subjects import first_key
-from monitor.alerting.engine.removal import RemovedSubjects
+from monitor.alerting.engine.removed_subjects import RemovedSubjects
 from monitor.alerting.rules.baselines import Learned, is_idle
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import SubjectKind

@@ -17,6 +17,7 @@ from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.alerts.pending_step import FIRST, LEARNED, FirstEvaluated, PendingStep
 from monitor.alerting.attribution.attribution import Lineage, is_of_a_plan
 from monitor.alerting.attribution.subjects import first_key, key_of, of_run, traits_of
+from monitor.alerting.engine.removed_subjects import RemovedSubjects
 from monitor.alerting.engine.suppression import Suppression, changes_suppression, suppression_of
 from monitor.alerting.rules.baselines import (
     Learned,
@@ -150,6 +151,7 @@ class EvaluationContext:
         self._store = store
         self._condition = condition
         self._outputs: dict[str, dict[str, OutputQuality]] = {}
+        self._removed: RemovedSubjects | None = None
 
     def renew_suppression(self) -> None:
         """Let the changes of this step suppress alerts as well."""
@@ -306,8 +308,13 @@ class EvaluationContext:
                 (self.complete[name, kind] for kind in kinds if (name, kind) in self.complete),
                 default=None,
             ),
-            is_deleted=identity in scheduled.deleted,
+            is_deleted=identity in scheduled.deleted or self._is_removed(name, pipeline),
         )
+
+    def _is_removed(self, workspace: str, pipeline: Pipeline) -> bool:
+        if self._removed is None:
+            self._removed = RemovedSubjects(self._view)
+        return self._removed.reason(workspace, pipeline) is not None
 
     def _cadence(self, rule: Rule, workspace: str, pipeline: Pipeline) -> float | None:
         """Return the age at which the last success is too old; by the containing kind of run."""

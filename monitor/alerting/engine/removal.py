@@ -20,60 +20,24 @@ from monitor.alerting.alerts.pending_step import ALERT
 from monitor.alerting.attribution.subjects import subject_of, traits_of
 from monitor.alerting.engine.advancement import end
 from monitor.alerting.engine.evaluation_context import EvaluationContext
+from monitor.alerting.engine.removed_subjects import RemovedSubjects
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import PIPELINE_REMOVED, SubjectKind
 from monitor.alerting.rules.rule_settings import RuleKind
-from monitor.model.alerts import BRIDGE, Alert
+from monitor.model.alerts import Alert
 from monitor.model.ends import run_end
 from monitor.model.live_state import PipelineHealth
-from monitor.model.runs import Pipeline, PipelineKind, RunKind, RunState, Status
+from monitor.model.runs import RunKind, RunState, Status
 from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
 
 RULE_REMOVED = "rule removed"
-WORKSPACE_REMOVED = "workspace removed"
 PIPELINE_RENAMED = "pipeline renamed"
 PIPELINE_KNOWN = "pipeline known since, and run again"
 _AT_ONCE = 50  # of 5,000 alerts and more, at 30 us
-_LISTS = {PipelineKind.FLOW: "list_flows", PipelineKind.PLAN: "list_plans"}
-_NAMES_POLL = "names"  # it reads which pipelines exist
 # The end that a rule is about; that of all others is a failure.
 _ABOUT = MappingProxyType({RuleKind.CANCELED: Status.CANCELED, RuleKind.RUN_LOST: Status.LOST})
-
-
-class RemovedSubjects:
-    """Whether workspaces, pipelines and schedules were removed, at one moment."""
-
-    def __init__(self, view: LiveStateView) -> None:
-        self._view = view
-        self._watched = {status.workspace: status for status in view.workspaces()}
-        self._schedules: dict[str, frozenset[str]] = {}
-        self._are_listed = {
-            poll.workspace
-            for poll in view.polls()
-            if poll.poll == _NAMES_POLL and poll.last_success_at is not None
-        }
-
-    def reason(self, workspace: str, pipeline: Pipeline | None) -> str | None:
-        """Return what was removed, as a reason; None where all may still exist."""
-        status = self._watched.get(workspace)
-        if status is None:
-            return None if workspace == BRIDGE else WORKSPACE_REMOVED
-        if pipeline is None or workspace not in self._are_listed:
-            return None
-        if _LISTS[pipeline.kind] not in status.capabilities:
-            return None
-        return None if self._view.knows(workspace, pipeline) else PIPELINE_REMOVED
-
-    def is_deleted(self, workspace: str, schedule: str) -> bool:
-        """True for the id of a schedule that the newest list does not name."""
-        status = self._watched.get(workspace)
-        if status is None or status.schedules_read_at is None:
-            return False
-        if workspace not in self._schedules:
-            self._schedules[workspace] = frozenset(known.id for known in status.schedules)
-        return schedule not in self._schedules[workspace]
 
 
 async def ended_unidentified(

@@ -104,7 +104,7 @@ class FlowOrPlanFacts(Struct, frozen=True, kw_only=True):
     cadence: float | None = None  # seconds between two successes, learned
     usual_seconds: float | None = None  # that a run takes, learned
     ends_known_until: datetime | None = None  # of all its kinds of runs; None: as of the evaluation
-    is_deleted: bool = False  # by what a schedule that names it shows
+    is_deleted: bool = False  # by a schedule that names it, or by the list of pipelines
 
 
 class ScheduleFacts(Struct, frozen=True, kw_only=True):

@@ -11,10 +11,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.worlds.allowances import FOR_SECONDS
+from tests.worlds.configuration import LASTING
 from tests.worlds.expectations import Stretch, certain_failures, possible_failures, stretches
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.impairments import Span
-from tests.worlds.play import LASTING, Played
+from tests.worlds.play import Played
 from tests.worlds.received import AlertWord, OtherAlertWord, Received
 from tests.worlds.script import RunKind, World
 from tests.worlds.truth import Run, Subject, TrueEnd

@@ -203,6 +203,8 @@ def _other_alerts(world: World, received: Received) -> Iterator[Finding]:
     """Yield alerts of rules that nothing in a world can be a reason for."""
     for (rule, _), words in received.other_alerts.items():
         caused = {*_by_duration(world), *_by_stamps(world), *_by_rights(world)}
+        caused |= {deadline.rule for deadline in world.deadlines}
+        caused |= {deadline.risk_rule for deadline in world.deadlines}
         if rule not in (UNREACHABLE, *_JUDGED_ELSEWHERE, *caused):
             text = f"{rule} fired at {words[0].at:.1f} about {words[0].labels}: {words[0].reason}"
             yield Finding(seed=world.seed, kind=Kind.FALSE_RED, text=text)

@@ -9,6 +9,7 @@ from tests.worlds.impairments import ClockSet, Hiding, ShortList, Span, Withdraw
 from tests.worlds.script import (
     NEVER,
     Callback,
+    Deadline,
     End,
     FlowRun,
     Ingredient,
@@ -42,6 +43,7 @@ class Draft:
     withdrawals: list[Withdrawal] = field(default_factory=list)
     short_lists: list[ShortList] = field(default_factory=list)
     hidings: list[Hiding] = field(default_factory=list)
+    deadlines: list[Deadline] = field(default_factory=list)
     page_cap: int | None = None
     other_person_from: float = NEVER
     workspace_clock_set: ClockSet | None = None

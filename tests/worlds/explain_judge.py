@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tests.worlds.alert_judge import RULE
+from tests.worlds.configuration import LASTING
 from tests.worlds.final_faces import FinalFaces
 from tests.worlds.findings import Finding, Kind
-from tests.worlds.play import LASTING
 from tests.worlds.received import Received, runs_of
 from tests.worlds.script import End, World
 from tests.worlds.truth import Run, TrueEnd

@@ -19,6 +19,7 @@ class Kind(StrEnum):
     BLIND = "blind but green"  # what cannot be followed is shown as known, or no alert says so
     FIRED_AGAIN = "fired again"  # an alert resolved, and fired again with the same start
     MISSED = "missed starts"  # a schedule's alert is missing, or about a start that came
+    DEADLINES = "deadlines"  # met or missed, reported wrongly, twice, at a wrong time or not
     WRONG_START = "wrong start"  # an alert starts at another time than its oldest open failure
     WRONG_SUBJECT = "wrong subject"  # an alert about a part of a run that was known as its root
     WRONG_MARK = "wrong mark"  # of an alert that was over when it was seen

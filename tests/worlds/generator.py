@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from random import Random
 
+from tests.worlds.deadline_scripts import add_deadlines, night_of_batch
 from tests.worlds.draft import Draft
 from tests.worlds.flow_scripts import add_flow_runs, add_job_groups_alone
 from tests.worlds.impairment_scripts import add_impairments
@@ -34,6 +35,10 @@ _NEEDS = {
     Ingredient.OTHER_PERSON: Ingredient.SCHEDULES,
 }
 _ALL = tuple(Ingredient)
+# These come on top: what else a world has does not depend on them.
+_ON_TOP = frozenset({Ingredient.DEADLINES, Ingredient.DAYLIGHT_SAVING})
+_CHOSEN_FROM = tuple(ingredient for ingredient in Ingredient if ingredient not in _ON_TOP)
+_DEADLINES_SHARE = 0.5
 _OF_THE_BATCH = frozenset(
     {
         Ingredient.RESTARTS,
@@ -42,13 +47,14 @@ _OF_THE_BATCH = frozenset(
         Ingredient.DELETED_STORE,
     }
 )
-# Schedules start runs by the workspace's clock, and the script has none for that.
+# Schedules and deadlines go by the workspace's clock, and the script has none for that.
 _BY_A_STEADY_CLOCK = frozenset(
     {
         Ingredient.SCHEDULES,
         Ingredient.WITHDRAWN_SCHEDULES,
         Ingredient.SHORT_SCHEDULES,
         Ingredient.OTHER_PERSON,
+        Ingredient.DEADLINES,
     }
 )
 
@@ -73,8 +79,13 @@ def world(seed: int, *, without: Collection[Ingredient] = ()) -> World:
         add_schedule(draft)
     add_impairments(draft)
     add_surprises(draft)
+    night = None if Ingredient.DAYLIGHT_SAVING in without else night_of_batch(seed // BATCH)
+    if draft.has(Ingredient.DEADLINES):
+        draft.begin("deadlines")
+        add_deadlines(draft, night)
     ingredients = draft.ingredients | ({Ingredient.RESTARTS} if stops else frozenset())
     ingredients |= {Ingredient.OUR_CLOCK} if clock_sets else frozenset()
+    ingredients |= {Ingredient.DAYLIGHT_SAVING} if night else frozenset()
     harm = harm_of_batch(seed // BATCH) if stops else None
     harm = None if harm in without else harm
     ingredients |= {harm} if harm else frozenset()
@@ -95,18 +106,23 @@ def world(seed: int, *, without: Collection[Ingredient] = ()) -> World:
         page_cap=draft.page_cap,
         other_person_from=draft.other_person_from,
         workspace_clock_set=draft.workspace_clock_set,
+        deadlines=tuple(draft.deadlines),
         stops=stops,
         our_clock_sets=clock_sets,
         is_store_damaged=harm is Ingredient.DAMAGED_STORE,
         store_deleted_at=stops[0].begin if harm is Ingredient.DELETED_STORE else NEVER,
+        begins_at=None if night is None else night.begins_at,
     )
 
 
 def _chosen(random: Random, seed: int) -> frozenset[Ingredient]:
-    by_chance = random.sample(_ALL, random.randint(0, _MOST_BY_CHANCE))
-    chosen = {_ALL[seed % len(_ALL)], *by_chance}
+    by_chance = random.sample(_CHOSEN_FROM, random.randint(0, _MOST_BY_CHANCE))
+    chosen = {_CHOSEN_FROM[seed % len(_CHOSEN_FROM)], *by_chance}
     if random.random() < _FLOW_RUNS_SHARE:
         chosen.add(Ingredient.FLOW_RUNS)
+    drawn = Random(f"deadlines of world {seed}").random()  # noqa: S311 - a reproducible world
+    if drawn < _DEADLINES_SHARE or night_of_batch(seed // BATCH) is not None:
+        chosen.add(Ingredient.DEADLINES)
     chosen |= {_NEEDS[ingredient] for ingredient in chosen if ingredient in _NEEDS}
     if Ingredient.WORKSPACE_CLOCK in chosen:
         chosen -= _BY_A_STEADY_CLOCK

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.worlds.blindness import blindnesses
+from tests.worlds.deadline_truth import awaited_deadlines
 from tests.worlds.play import Played
 from tests.worlds.received import Received
 from tests.worlds.script import NEVER, World
@@ -44,6 +45,12 @@ def _happenings(world: World, played: Played) -> Iterator[Line]:
     for span in played.blind[world.name]:
         yield span.begin, f"blind until {span.end:.1f}"
     yield from _impairments(world)
+    planned, blind = played.planned or played.zero, played.blind[world.name]
+    for each in awaited_deadlines(world, planned, played.zero, blind):
+        whose = f"{each.deadline.rule} of {each.deadline.kind} {each.deadline.pipeline}"
+        counts = f"counts what {each.deadline.counts} from {each.opens:.0f}"
+        if each.at < played.until:
+            yield each.at, f"{whose} is due, {counts}; to be decided by {each.decided_by:.1f}"
     for pipeline in (*world.flows, *world.plans):
         for at, word in ((pipeline.renamed_at, "renamed"), (pipeline.deleted_at, "deleted")):
             if at < NEVER:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tests.worlds.alert_judge import alert_findings
 from tests.worlds.blind_judge import blind_findings
+from tests.worlds.deadline_judge import deadline_findings
 from tests.worlds.explain_judge import explain_findings
 from tests.worlds.findings import Figures, Finding
 from tests.worlds.gauge_judge import gauge_findings
@@ -43,6 +44,7 @@ def _findings(world: World, played: Played) -> Iterator[Finding]:
     yield from alert_findings(world, ends, received, played)
     yield from blind_findings(world, received, played)
     yield from schedule_findings(world, received, played)
+    yield from deadline_findings(world, received, played)
     yield from steady_findings(world, received, played)
     yield from notification_findings(world, received, played)
     yield from explain_findings(world, ends, received, faces, until=played.until)

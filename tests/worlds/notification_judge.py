@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tests.worlds.alert_judge import RULE, active_spans
+from tests.worlds.configuration import LASTING
 from tests.worlds.findings import Finding, Kind
-from tests.worlds.play import LASTING, Played
+from tests.worlds.play import Played
 from tests.worlds.received import Received
 from tests.worlds.script import RunKind, World
 from tests.worlds.truth import Subject

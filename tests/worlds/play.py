@@ -15,37 +15,23 @@ import msgspec
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
-from monitor.alerting.rules.rule_settings import RuleKind
-from monitor.alerting.rules.table import combined, default_rule
-from monitor.alerting.settings import AlertingSettings
 from monitor.app.daemon import Addresses, Daemon
-from monitor.bus.settings import StorageSettings
-from monitor.callbacks.settings import CallbackSettings, ListenerSettings
-from monitor.catalogue.operations import Edition
-from monitor.config import Configuration, WorkspaceConfiguration
+from monitor.config import Configuration
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
-from monitor.model.secrets import Secret
-from monitor.outputs.metrics.settings import MetricsSettings
-from monitor.outputs.mqtt.settings import MqttSettings
-from monitor.polling.settings import InventorySettings
-from monitor.web.settings import ServerSettings
-from monitor.workspace.settings import WorkspaceSettings
 from tests.app.alertmanager_receiver import Notified
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.paced_clock import PacedClock
-from tests.servers import Mosquitto, free_port
+from tests.servers import Mosquitto
 from tests.worlds.allowances import (
     DELETED_SECONDS,
     FOR_SECONDS,
-    GRACE_SECONDS,
-    POLL,
-    STALE_SECONDS,
-    UNREACHABLE_FOR_SECONDS,
     due,
 )
 from tests.worlds.blindness import blind_spans, blindnesses, due_report
+from tests.worlds.configuration import CALLBACK_SECRET, configuration
+from tests.worlds.deadline_truth import latest_decision
 from tests.worlds.expected_runs import expected_runs
 from tests.worlds.final_faces import FinalFaces, read_final_faces
 from tests.worlds.glimpses import Glimpse, glimpse_times, read_glimpse
@@ -56,14 +42,8 @@ from tests.worlds.server import WorldServer
 from tests.worlds.store_harm import BatchStore, StoreFile
 
 SPEED = 70.0  # worlds' seconds in a second of the machine
-LASTING = "run_failed_lasting"  # the second rule about failures, with ``for_seconds``
-_SECRET = "worlds and monitor know it"
-_NO_INVENTORY = InventorySettings(
-    objects=False, tokens=False, configuration=False, usage=False, profiles=False
-)
-_EVALUATION_SECONDS = 6.0
-_SCAN_SECONDS = 5.0  # between two comparisons of what the broker retains
-_BEHIND = timedelta(hours=1)  # so long before the machine's time the worlds begin
+_BEHIND = timedelta(hours=1)  # so long before the machine's time the worlds begin, save by night
+_START_SECONDS = 240.0  # from the start of the clock until the worlds begin; a daemon needs half
 _COPY_AGE_SECONDS = 15.0  # of the store that takes the place of a deleted one
 _ENDS_WITHIN_SECONDS = 20.0  # of the machine, until a daemon without a store has ended
 _DAMAGED_AT = (0.0, 0.5)  # of the store's length
@@ -82,6 +62,7 @@ class Played(Struct, frozen=True, kw_only=True):
 
     zero: datetime
     until: float
+    planned: datetime | None = None  # when they should begin; None: as they did
     arrivals: list[Arrival]
     delivered: dict[str, list[Callback]]  # by workspace
     blind: dict[str, list[Span]]  # by workspace, as it really was
@@ -105,10 +86,13 @@ async def play(
     Without a ``store`` it has a file.
 
     An Alertmanager lives by the machine's clock. The worlds' clock stays behind that, so that no
-    alert ends in its future.
+    alert ends in its future; without one they begin in the night that they name.
     """
     store = store or StoreFile(folder / "state.db")
-    clock = PacedClock(store.pace(), speed=speed, start=datetime.now(UTC) - _BEHIND)
+    planned = worlds[0].begins_at if alertmanager is None else None
+    planned = planned or (datetime.now(UTC) - _BEHIND).replace(second=0, microsecond=0)
+    start = planned - timedelta(seconds=_START_SECONDS)
+    clock = PacedClock(store.pace(), speed=speed, start=start)
     server = WorldServer(worlds, clock)
     async with (
         Mosquitto(folder) as broker,
@@ -116,13 +100,15 @@ async def play(
     ):
         url = await server.start()
         try:
-            settings = _configuration(worlds, url, broker.url, store.url, speed=speed)
+            settings = configuration(
+                worlds, url, broker.url, store.url, speed=speed, planned=planned
+            )
             if alertmanager is not None:
                 sent = alertmanager.settings(resend_seconds=_BEHIND.total_seconds())
                 settings = msgspec.structs.replace(
                     settings, outputs={**settings.outputs, "alertmanager": sent}
                 )
-            fixture = _Fixture(worlds, server, clock, settings, store)
+            fixture = _Fixture(worlds, server, clock, settings, store, planned=planned)
             return await fixture.run(subscriber, alertmanager)
         finally:
             await server.stop()
@@ -139,7 +125,10 @@ class _Fixture:
         clock: PacedClock,
         settings: Configuration,
         store: BatchStore,
+        *,
+        planned: datetime,
     ) -> None:
+        self._planned = self._zero = planned
         self._worlds = worlds
         self._store = store
         self._server = server
@@ -166,13 +155,12 @@ class _Fixture:
             self._clock.set_by(clock_set.seconds)
 
     async def _play(self, subscriber: WorldSubscriber, alertmanager: Notified | None) -> Played:
-        zero = self._clock.now()
         async with aiohttp.ClientSession() as session:
             for number, stop in enumerate((*self._worlds[0].stops, None)):
                 async with self._life(stop) as face:
                     if number == 0:
                         await self._follow(face)
-                        zero = self._begin()
+                        self._begin()
                     else:
                         self._stops[-1] = Span(self._stops[-1].begin, self._server.seconds())
                     end = self._until() if stop is None else stop.begin
@@ -185,7 +173,8 @@ class _Fixture:
                 await self._sleep_until(stop.end)
                 await self._harm_stopped_store()
         return Played(
-            zero=zero,
+            zero=self._zero,
+            planned=self._planned,
             until=self._server.seconds(),
             arrivals=list(subscriber.arrivals),
             delivered=self._delivered,
@@ -229,10 +218,11 @@ class _Fixture:
         names = [world.name for world in self._worlds]
         await eventually(lambda: face.is_following(*names), why="not every world is followed")
 
-    def _begin(self) -> datetime:
-        zero = (self._clock.now() + timedelta(seconds=3)).replace(microsecond=0)
-        self._server.begin(zero)
-        return zero
+    def _begin(self) -> None:
+        """Begin as planned, or soon where the machine needed longer."""
+        soon = (self._clock.now() + timedelta(seconds=3)).replace(microsecond=0)
+        self._zero = max(soon, self._planned)
+        self._server.begin(self._zero)
 
     def _until(self) -> float:
         """Return when everything that must be reported is due."""
@@ -245,7 +235,8 @@ class _Fixture:
             parts = blindnesses(world)
             reported = (due_report(part, [*world.outages, *self._stops]) for part in parts)
             recovered = (part.recovered_at for part in parts)
-            ats = (*gone, *ended, *reported, *recovered)
+            decided = latest_decision(world, self._planned, self._zero, blind)
+            ats = (*gone, *ended, *reported, *recovered, decided)
             latest = max([latest, *(at for at in ats if at < NEVER)])
         return latest + FOR_SECONDS + _TAIL_SECONDS
 
@@ -291,7 +282,7 @@ class _Fixture:
     async def _post(self, session: aiohttp.ClientSession, name: str, body: dict[str, str]) -> bool:
         assert self._settings.callbacks is not None
         url = f"http://127.0.0.1:{self._settings.callbacks.port}/hooks/{name}"
-        headers = {"X-Monitor-Secret": _SECRET}
+        headers = {"X-Monitor-Secret": CALLBACK_SECRET}
         async with session.post(url, json=body, headers=headers) as answer:
             return answer.status == 204
 
@@ -330,51 +321,3 @@ async def _daemon(
         stop.set()
         if is_stopped or not task.done():
             await task
-
-
-def _configuration(
-    worlds: Sequence[World], url: str, broker_url: str, store_url: str, *, speed: float
-) -> Configuration:
-    lasting = msgspec.structs.replace(
-        default_rule(RuleKind.RUN_FAILED), name=LASTING, for_seconds=FOR_SECONDS
-    )
-    unreachable = msgspec.structs.replace(
-        default_rule(RuleKind.WORKSPACE_UNREACHABLE), for_seconds=UNREACHABLE_FOR_SECONDS
-    )
-    missed = msgspec.structs.replace(
-        default_rule(RuleKind.SCHEDULE_MISSED), threshold=GRACE_SECONDS
-    )
-    return Configuration(
-        workspaces=tuple(_workspace(world, url) for world in worlds),
-        alerting=AlertingSettings(
-            rules=combined((lasting, unreachable, missed), with_defaults=True),
-            # Alerting waits for events by the machine's clock, so this is no second of a world.
-            evaluation_interval_seconds=_EVALUATION_SECONDS / speed,
-            flap_count=1_000,
-        ),
-        outputs={
-            "mqtt": MqttSettings(
-                url=broker_url, state_stale_seconds=STALE_SECONDS, state_scan_seconds=_SCAN_SECONDS
-            )
-        },
-        metrics=MetricsSettings(stale_after_seconds=STALE_SECONDS),
-        server=ServerSettings(listen="127.0.0.1:0", stale_after_seconds=STALE_SECONDS),
-        callbacks=ListenerSettings(listen=f"127.0.0.1:{free_port()}"),
-        storage=StorageSettings(url=store_url),
-    )
-
-
-def _workspace(world: World, url: str) -> WorkspaceConfiguration:
-    return WorkspaceConfiguration(
-        workspace=WorkspaceSettings(
-            name=world.name,
-            url=f"{url}/{world.name}",
-            token=Secret("a token"),
-            edition=Edition.RL,
-            requests_per_minute=60_000,
-            retries=1,
-        ),
-        poll=POLL,
-        inventory=_NO_INVENTORY,
-        callbacks=CallbackSettings(secret=Secret(_SECRET)),
-    )

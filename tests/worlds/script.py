@@ -8,6 +8,7 @@ when it happened, and from when on the workspace shows it. Everything else is de
 from __future__ import annotations
 
 import math
+from datetime import datetime
 from enum import StrEnum
 
 from msgspec import Struct
@@ -53,6 +54,8 @@ class Ingredient(StrEnum):
     OUR_CLOCK = "our clock set"
     DAMAGED_STORE = "damaged store"  # between two lives of the daemon, then mended
     DELETED_STORE = "deleted store"  # while the daemon runs; then an older copy takes its place
+    DEADLINES = "deadlines"
+    DAYLIGHT_SAVING = "daylight saving"  # begins or ends while the world lasts
 
 
 class RunKind(StrEnum):
@@ -167,6 +170,40 @@ class Schedule(Struct, frozen=True, kw_only=True):
     starts: dict[float, int] = {}  # by the time at which it is due: the job group that started
 
 
+class DeadlineDays(StrEnum):
+    """The days that have a deadline, as its rule names them."""
+
+    EVERY = "every day"
+    THAT_WEEKDAY = "the weekday of the world"
+    OTHER_WEEKDAYS = "all weekdays but that of the world"
+    NOT_THAT_DATE = "every day but the date of the world"
+    NO_HOLIDAYS = "every day but public holidays"
+
+
+class Deadline(Struct, frozen=True, kw_only=True):
+    """By when a flow or plan must have succeeded; the daemon has a rule for each.
+
+    Times are minutes after the planned beginning: by time that passes, or as added to what the
+    clock of the zone shows then, whatever it skips or repeats.
+    """
+
+    rule: str
+    kind: str  # flow or plan
+    pipeline: int
+    zone: str
+    due_minutes: int
+    opens_minutes: int  # from then on a success counts
+    is_by_shown_clock: bool
+    counts: str  # started or ended
+    days: DeadlineDays
+    region: str | None = None  # of public holidays
+    usual_seconds: float | None = None  # a run takes so long: a second rule warns of it
+
+    @property
+    def risk_rule(self) -> str:
+        return f"{self.rule}-at-risk"
+
+
 class World(Struct, frozen=True, kw_only=True):
     """One workspace and what happens in it. A function of ``seed``."""
 
@@ -186,11 +223,13 @@ class World(Struct, frozen=True, kw_only=True):
     page_cap: int | None = None  # rows of a page, however many are requested
     other_person_from: float = NEVER
     workspace_clock_set: ClockSet | None = None
+    deadlines: tuple[Deadline, ...] = ()
     # Of the daemon; all worlds of a batch have the same.
     stops: tuple[Span, ...] = ()
     our_clock_sets: tuple[ClockSet, ...] = ()
     is_store_damaged: bool = False  # at each stop
     store_deleted_at: float = NEVER  # the begin of the first stop
+    begins_at: datetime | None = None  # None: at any time
 
     @property
     def name(self) -> str:

@@ -9,9 +9,10 @@ from itertools import pairwise
 from tests.worlds.alert_judge import RULE, active_spans, gaps_of
 from tests.worlds.allowances import RECOVERED_SECONDS, UNREACHABLE_FOR_SECONDS, due
 from tests.worlds.blindness import UNREACHABLE, blindnesses
+from tests.worlds.configuration import LASTING
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.impairments import Span
-from tests.worlds.play import LASTING, Played
+from tests.worlds.play import Played
 from tests.worlds.received import Received
 from tests.worlds.script import World
 from tests.worlds.truth import Run

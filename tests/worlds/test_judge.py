@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.worlds.configuration import LASTING
 from tests.worlds.final_faces import FinalFaces, Sample
 from tests.worlds.findings import Kind
 from tests.worlds.impairments import Refusal, Span, Withdrawal
 from tests.worlds.judge import judge
-from tests.worlds.play import LASTING, Notifications, Played
+from tests.worlds.play import Notifications, Played
 from tests.worlds.reason_judge import link_findings, reason_findings
 from tests.worlds.received import Arrival
 from tests.worlds.script import NEVER, End, FlowRun, JobGroup, Pipeline, PlanRun, RunKind, World

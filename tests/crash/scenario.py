@@ -27,6 +27,8 @@ from tests.servers import Mosquitto
 
 KINDS = ("flow_run", "job_group", "plan_run")
 FORGED_FROM = 95_000_000  # ids that no run of the sandbox reaches
+CHANNEL = "team"
+GROUP_WAIT_SECONDS = 1.0  # of the channel: a kill fits between what happens and its message
 _PATIENCE_SECONDS = 60.0
 _FILES_BOUND = 64  # of the daemon at rest: sockets of what has failed are closed
 
@@ -43,9 +45,11 @@ class CrashSettings(Settings):
         store: Path,
         database: str | None = None,
         alertmanager_url: str | None = None,
+        channel_url: str | None = None,
     ) -> None:
         """``database`` is the URL of one that is the store in place of the file."""
         self.store = store
+        self._channel_url = channel_url
         self._store_url = database or f"sqlite://{store}"
         self._broker = broker_url
         self._alertmanager_url = alertmanager_url
@@ -71,6 +75,19 @@ class CrashSettings(Settings):
             "commit_timeout_seconds = 1\n"
             f'[storage]\nurl = "{self._store_url}"\n'
             + (alertmanager if self._alertmanager_url else "")
+            + self._channel()
+        )
+
+    def _channel(self) -> str:
+        """Return a channel that has one message for each step of an alert about a failure."""
+        if self._channel_url is None:
+            return ""
+        (self.folder / "channel").write_text(self._channel_url)
+        return (
+            f'[[notify]]\nname = "{CHANNEL}"\nurl_file = "channel"\ngroup_by = ["alert"]\n'
+            f"group_wait_seconds = {GROUP_WAIT_SECONDS}\n"
+            '[notify.match]\nrule = "run_failed"\n'
+            "[alerting]\nflap_count = 100\n"
         )
 
 
@@ -260,6 +277,7 @@ async def scenario(
     environment: Mapping[str, str] | None = None,
     database: str | None = None,
     alertmanager_url: str | None = None,
+    channel_url: str | None = None,
 ) -> AsyncIterator[Scenario]:
     """Set everything up and yield it once the daemon follows the workspace."""
     workspace = Sandbox(
@@ -285,6 +303,7 @@ async def scenario(
             store=store or folder / "state.db",
             database=database,
             alertmanager_url=alertmanager_url,
+            channel_url=channel_url,
         )
         async with daemon_process(settings, environment=environment) as daemon:
             await eventually(lambda: daemon.face.is_following("acme"), why="not followed")

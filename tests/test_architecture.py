@@ -67,7 +67,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "typer": ("cli",),
     "rich": ("cli",),
     "cronsim": ("schedules",),
-    "holidays": ("schedules",),
+    "holidays": ("model",),
     "fastdigest": ("alerting",),
     "yarl": ("workspace", "callbacks", "web", "outputs", "sandbox", "cli"),
 }
@@ -98,7 +98,7 @@ PURE = (
         f"model.{name}"
         for name in ("live_state", "observations", "runs", "secrets", "settings", "suggestions")
     ),
-    "model.mute_windows",
+    *(f"model.{name}" for name in ("days_off", "mute_windows")),
     "model.triggers",
     *(f"model.{name}" for name in ("overall_health", "poll_outcomes")),
     "model.words",

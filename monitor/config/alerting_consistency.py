@@ -25,6 +25,7 @@ from monitor.alerting.settings import (
     silence_problems,
     with_runbooks_at,
 )
+from monitor.config.days_off_consistency import find_days_off_of_rule
 from monitor.config.deadline_consistency import find_deadline_contradictions
 from monitor.config.problems import Problems
 from monitor.config.reading import ReadTable
@@ -52,6 +53,7 @@ def find_alerting_contradictions(
             _match(part, definition, workspaces, problems)
             _expected(part, definition, problems)
             find_deadline_contradictions(part, definition, problems)
+            find_days_off_of_rule(part, definition, problems)
             _requirement(part, definition, workspaces, problems)
     with_defaults = alerting is None or alerting.get("with_defaults")
     labels = _labels_to_match(alerts, workspaces, problems, with_defaults=with_defaults)

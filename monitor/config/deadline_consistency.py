@@ -1,4 +1,4 @@
-"""Finds contradictions in the deadlines of rules, and in the days on which nothing is expected."""
+"""Finds contradictions in the deadlines of rules."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from monitor.alerting.settings import (
     parse_days,
     parse_time,
 )
+from monitor.config.days_off_consistency import OF_DAYS_OFF
 from monitor.config.problems import Problems
 from monitor.config.reading import ReadTable
+from monitor.model.days_off import DaysOff
 from monitor.schedules.daily_deadlines import DailyDeadline
-from monitor.schedules.days_off import DaysOff
 
 _OF_DEADLINES = ("deadline", "deadline_timezone", "deadline_days", "counts", "counts_from")
-_OF_DAYS_OFF = ("holidays", "holiday_dates")
 _YEAR_DAYS = 366
 
 
@@ -27,14 +27,11 @@ def find_deadline_contradictions(
 ) -> None:
     """Add a problem for every key of a deadline that does not fit, or that is absent."""
     with_deadline = [rule for rule, other in RULE_DEFINITIONS.items() if other.has_deadline]
-    with_days_off = [
-        rule for rule, other in RULE_DEFINITIONS.items() if other.has_deadline or other.may_expect
-    ]
-    for names, kinds in ((_OF_DEADLINES, with_deadline), (_OF_DAYS_OFF, with_days_off)):
-        for name in names:
-            if name in part.fields and definition.rule not in kinds:
-                hint = f"is for {', '.join(kinds)}, and this rule is {definition.rule}; remove it"
-                problems.add(f"{part.path}.{name}", part.fields[name], hint)
+    for name in _OF_DEADLINES:
+        if name in part.fields and definition.rule not in with_deadline:
+            kinds = ", ".join(with_deadline)
+            hint = f"is for {kinds}, and this rule is {definition.rule}; remove it"
+            problems.add(f"{part.path}.{name}", part.fields[name], hint)
     if definition.has_deadline:
         _deadline(part, definition, problems)
 
@@ -49,7 +46,7 @@ def _deadline(part: ReadTable, definition: AnyRuleDefinition, problems: Problems
     if "match" in part.parts and not part.parts["match"].get("pipeline"):
         hint = "does not say whose deadline; add pipeline to [alerts.match]"
         problems.add(key, part.fields["deadline"], hint)
-    if not any(problems.holds(f"{part.path}.{name}") for name in (*_OF_DEADLINES, *_OF_DAYS_OFF)):
+    if not any(problems.holds(f"{part.path}.{name}") for name in (*_OF_DEADLINES, *OF_DAYS_OFF)):
         _skipped(part, problems)
 
 

@@ -1,28 +1,33 @@
-"""Weekly times without notifications: how they are written, parsed, and what they contain."""
+"""Times without notifications, of the week and of holidays: how they are written and parsed."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
 
 from msgspec import Struct
 
+from monitor.model.days_off import NO_DAYS_OFF, DaysOff
 from monitor.model.errors import ConfigurationError
 from monitor.model.suggestions import did_you_mean
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+HOLIDAYS = "holidays"
+NO_HOLIDAYS = "!holidays"
 MINUTES_OF_DAY = 24 * 60
 FORM = '"Mon-Fri 22:00-06:00 Europe/Berlin" or "Sat,Sun Europe/Berlin"'
 
+_DAY = timedelta(days=1)
+_EVERY_DAY = frozenset(range(len(DAYS)))
 _NUMBERS = {day.lower(): number for number, day in enumerate(DAYS)}
 _TIMES = re.compile(r"(\d{2}):([0-5]\d)-(\d{2}):([0-5]\d)", re.ASCII)
 
 
 class MuteWindow(Struct, frozen=True, kw_only=True):
-    """Times of the week by the wall clock of ``zone``.
+    """Times of the week by the wall clock of ``zone``, and of ``days_off``.
 
     ``start`` and ``end`` are minutes of the day, the end not included. An end that is not after
     the start lies on the next day, and the time belongs to the day on which it begins.
@@ -30,13 +35,29 @@ class MuteWindow(Struct, frozen=True, kw_only=True):
 
     text: str
     days: frozenset[int]  # 0 is Monday
+    has_holidays: bool  # whatever day of the week they are
+    excludes_holidays: bool
+    days_off: DaysOff
     start: int
     end: int
     zone: ZoneInfo
 
+    @property
+    def names_holidays(self) -> bool:
+        """True where it needs ``days_off``."""
+        return self.has_holidays or self.excludes_holidays
 
-def parse_mute_window(text: str) -> MuteWindow:
+    def is_on(self, day: date) -> bool:
+        """True where the time, or the night, that begins on that day is muted."""
+        if self.excludes_holidays and self.days_off.has(day):
+            return False
+        return day.weekday() in self.days or (self.has_holidays and self.days_off.has(day))
+
+
+def parse_mute_window(text: str, days_off: DaysOff = NO_DAYS_OFF) -> MuteWindow:
     """Parse one entry of ``mute``: days, times, or both, and always a time zone.
+
+    ``days_off`` are the holidays that it may name.
 
     Raises:
         ConfigurationError: it cannot be parsed; the problem shows the right form.
@@ -45,13 +66,23 @@ def parse_mute_window(text: str) -> MuteWindow:
     if len(parts) not in (1, 2):
         raise ConfigurationError(f"write days, times or both, and a time zone, such as {FORM}")
     zone = _zone(zone_name)
-    days = frozenset(range(len(DAYS)))
     start, end = 0, MINUTES_OF_DAY
-    if not _are_times(parts[0]):
-        days = _days(parts.pop(0))
+    words = [] if _are_times(parts[0]) else parts.pop(0).split(",")
     if parts:
         start, end = _times(parts[0])
-    return MuteWindow(text=text, days=days, start=start, end=end, zone=zone)
+    has_holidays, excludes_holidays = HOLIDAYS in words, NO_HOLIDAYS in words
+    if has_holidays and excludes_holidays:
+        raise ConfigurationError(f"{HOLIDAYS} and {NO_HOLIDAYS} exclude each other; remove one")
+    return MuteWindow(
+        text=text,
+        days=_EVERY_DAY if words in ([], [NO_HOLIDAYS]) else _days(words),
+        has_holidays=has_holidays,
+        excludes_holidays=excludes_holidays,
+        days_off=days_off,
+        start=start,
+        end=end,
+        zone=zone,
+    )
 
 
 def is_muted(windows: Iterable[MuteWindow], at: datetime) -> bool:
@@ -61,23 +92,23 @@ def is_muted(windows: Iterable[MuteWindow], at: datetime) -> bool:
 
 def _holds(window: MuteWindow, at: datetime) -> bool:
     local = at.astimezone(window.zone)
-    minute = local.hour * 60 + local.minute
-    today = local.weekday()
+    minute, today = local.hour * 60 + local.minute, local.date()
     if window.start < window.end:
-        return today in window.days and window.start <= minute < window.end
-    yesterday = (today - 1) % 7
-    return (today in window.days and minute >= window.start) or (
-        yesterday in window.days and minute < window.end
-    )
+        return window.start <= minute < window.end and window.is_on(today)
+    if minute >= window.start:
+        return window.is_on(today)
+    return minute < window.end and window.is_on(today - _DAY)
 
 
 def _are_times(word: str) -> bool:
     return any(character.isdigit() or character == ":" for character in word)
 
 
-def _days(word: str) -> frozenset[int]:
+def _days(words: Iterable[str]) -> frozenset[int]:
     days: set[int] = set()
-    for part in word.split(","):
+    for part in words:
+        if part in (HOLIDAYS, NO_HOLIDAYS):
+            continue
         first, dash, last = part.partition("-")
         begin = _day(first)
         end = _day(last) if dash else begin
@@ -89,7 +120,7 @@ def _days(word: str) -> frozenset[int]:
 def _day(word: str) -> int:
     number = _NUMBERS.get(word.lower())
     if number is None:
-        hint = did_you_mean(word, DAYS) or f": write {', '.join(DAYS)}"
+        hint = did_you_mean(word, (*DAYS, HOLIDAYS, NO_HOLIDAYS)) or f": write {', '.join(DAYS)}"
         raise ConfigurationError(f"{word!r} is no day{hint}")
     return number
 

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from monitor.schedules.days_off import NO_DAYS_OFF, DaysOff
+from monitor.model.days_off import NO_DAYS_OFF, DaysOff
 from monitor.schedules.times import instant_of
 
 _DAY = timedelta(days=1)

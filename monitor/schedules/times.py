@@ -24,6 +24,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim
 
+from monitor.model.days_off import NO_DAYS_OFF, DaysOff
 from monitor.model.triggers import (
     CronTrigger,
     DailyTrigger,
@@ -37,7 +38,6 @@ from monitor.model.triggers import (
     Weekday,
     WeeklyTrigger,
 )
-from monitor.schedules.days_off import NO_DAYS_OFF, DaysOff
 from monitor.schedules.quartz import NEVER, BadTriggerError, Quartz, on_working_days, parse
 
 Rhythm = (

@@ -1,14 +1,15 @@
-"""Weekly mute times: how they are read, and that they follow the clock on the wall."""
+"""Mute times of the week and of holidays: how they are read, and whether the wall clock decides."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.model.days_off import DaysOff
 from monitor.model.errors import ConfigurationError
 from monitor.model.mute_windows import DAYS, MINUTES_OF_DAY, is_muted, parse_mute_window
 
@@ -71,6 +72,73 @@ def test_the_clock_on_the_wall_decides(zone: str, text: str) -> None:
     assert muted > 0
 
 
+BRANDENBURG = DaysOff(region="DE-BB")
+EASTER, REFORMATION = date(2024, 3, 31), date(2027, 10, 31)  # and nights on which clocks change
+
+
+def is_wanted(text: str, shown: datetime, holidays: set[date]) -> bool:
+    """Return whether a time of the wall clock is muted, as a reader of the text would say."""
+    day, clock = shown.date(), f"{shown:%H:%M}"
+    before = day - timedelta(days=1)
+    match text:
+        case "holidays":
+            return day in holidays
+        case "Sat,holidays":
+            return day in holidays or day.weekday() == 5
+        case "!holidays":
+            return day not in holidays
+        case "holidays 22:00-02:30":
+            return (day in holidays and clock >= "22:00") or (
+                before in holidays and clock < "02:30"
+            )
+        case "Fri-Sun,!holidays 22:00-02:30":
+            return (day.weekday() >= 4 and day not in holidays and clock >= "22:00") or (
+                before.weekday() >= 4 and before not in holidays and clock < "02:30"
+            )
+    raise AssertionError(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "holidays",
+        "Sat,holidays",
+        "!holidays",
+        "holidays 22:00-02:30",
+        "Fri-Sun,!holidays 22:00-02:30",
+    ],
+)
+@pytest.mark.parametrize("holiday", [EASTER, REFORMATION])
+def test_holidays_begin_and_end_at_midnight_of_the_wall_clock(text: str, holiday: date) -> None:
+    """Also where clocks change on the holiday itself; a night belongs to the day it begins on."""
+    own = holiday + timedelta(days=2)
+    days_off = DaysOff(region=BRANDENBURG.region, dates=(own.isoformat(),))
+    holidays = {own, holiday, holiday - timedelta(days=2)}  # Good Friday
+    if holiday == EASTER:
+        holidays.add(holiday + timedelta(days=1))
+    else:
+        holidays.remove(holiday - timedelta(days=2))
+    window = parse_mute_window(f"{text} Europe/Berlin", days_off)
+    begins = datetime(holiday.year, holiday.month, holiday.day, tzinfo=UTC) - timedelta(days=3)
+    instants = [begins + timedelta(minutes=5 * number) for number in range(7 * 24 * 12)]
+    wanted = [
+        is_wanted(text, at.astimezone(ZoneInfo("Europe/Berlin")), holidays) for at in instants
+    ]
+    assert [is_muted((window,), at) for at in instants] == wanted
+    assert 0 < sum(wanted) < len(wanted)
+
+
+def test_holidays_are_those_of_the_zone_of_the_window() -> None:
+    """At one instant it is a holiday in Tokyo and not yet one in Berlin."""
+    new_year = DaysOff(dates=("2027-01-01",))
+    at = datetime(2026, 12, 31, 20, tzinfo=UTC)
+    muted = [
+        is_muted((parse_mute_window(f"holidays {zone}", new_year),), at)
+        for zone in ("Asia/Tokyo", "Europe/Berlin")
+    ]
+    assert muted == [True, False]
+
+
 @pytest.mark.parametrize(
     ("text", "days", "start", "end"),
     [
@@ -79,6 +147,10 @@ def test_the_clock_on_the_wall_decides(zone: str, text: str) -> None:
         ("Fri-Mon UTC", {4, 5, 6, 0}, 0, MINUTES_OF_DAY),
         ("mon,wed-thu 00:00-24:00 Asia/Kathmandu", {0, 2, 3}, 0, MINUTES_OF_DAY),
         ("09:15-09:16 America/New_York", set(range(7)), 555, 556),
+        ("holidays UTC", set(), 0, MINUTES_OF_DAY),
+        ("Sat,Sun,holidays UTC", {5, 6}, 0, MINUTES_OF_DAY),
+        ("!holidays 09:15-09:16 UTC", set(range(7)), 555, 556),
+        ("Mon,!holidays UTC", {0}, 0, MINUTES_OF_DAY),
     ],
 )
 def test_mute_times_are_read_as_written(text: str, days: set[int], start: int, end: int) -> None:
@@ -102,6 +174,9 @@ def test_mute_times_are_read_as_written(text: str, days: set[int], start: int, e
         ("Mon 24:00-06:00 UTC", "from 00:00 to 24:00"),
         ("Mon 06:00-06:00 UTC", "leave the times out"),
         ("Mon 06:00-07:00 UTC please", "a time zone"),
+        ("holiday UTC", "'holiday' is no day; did you mean holidays?"),
+        ("Mon,!holiday UTC", "'!holiday' is no day; did you mean !holidays?"),
+        ("holidays,!holidays UTC", "exclude each other; remove one"),
     ],
 )
 def test_a_problem_shows_the_right_form(text: str, told: str) -> None:
@@ -117,10 +192,11 @@ def test_no_text_does_harm(text: str) -> None:
     """Whatever is written is either read or refused, and never anything else."""
     told = ""
     try:
-        days = parse_mute_window(text).days
+        window = parse_mute_window(text)
+        is_read = bool(window.days) or window.has_holidays
     except ConfigurationError as refused:
-        days, told = frozenset(), str(refused)
-    assert bool(days) is not bool(told)
+        is_read, told = False, str(refused)
+    assert is_read is not bool(told)
 
 
 def test_the_night_belongs_to_the_day_it_begins_on() -> None:

@@ -27,10 +27,15 @@ HOUR = 3_600.0
 NIGHT = "22:00-06:00 Europe/Berlin"
 
 
-def rules(*, mute: Sequence[str] = (), repeat_seconds: float = 4 * HOUR) -> AlertingSettings:
+def rules(
+    *, mute: Sequence[str] = (), holidays: str | None = None, repeat_seconds: float = 4 * HOUR
+) -> AlertingSettings:
     """Return the rules about failures, outages and budgets, and no others."""
     failed = msgspec.structs.replace(
-        default_rule(RuleKind.RUN_FAILED), mute=tuple(mute), repeat_seconds=repeat_seconds
+        default_rule(RuleKind.RUN_FAILED),
+        mute=tuple(mute),
+        holidays=holidays,
+        repeat_seconds=repeat_seconds,
     )
     starved = msgspec.structs.replace(default_rule(RuleKind.BUDGET_EXHAUSTED), for_seconds=0.0)
     outage = default_rule(RuleKind.WORKSPACE_UNREACHABLE)
@@ -185,6 +190,21 @@ async def test_failures_of_a_muted_night_fire_in_the_morning(tmp_path: Path) -> 
         assert await history.words() == ["fired"]
         (told,) = await history.told()
         assert told.alert.starts_at == start + timedelta(seconds=2)
+
+
+@pytest.mark.parametrize(("region", "before_midnight"), [("DE-BY", []), ("DE-BE", ["fired"])])
+async def test_failures_of_a_holiday_fire_when_it_is_over(
+    tmp_path: Path, region: str, before_midnight: list[str]
+) -> None:
+    """Epiphany is a holiday in Bavaria, until midnight there, and none in Berlin."""
+    start = datetime(2027, 1, 6, 21, 30, tzinfo=UTC)
+    configured = rules(mute=["holidays Europe/Berlin"], holidays=region)
+    async with engine_scenario(tmp_path, configured, start=start) as history:
+        await history.end_run(1)
+        await history.round(1.4 * HOUR)
+        assert await history.words() == before_midnight
+        await history.round(0.2 * HOUR)
+        assert await history.words() == ["fired"]
 
 
 async def test_an_outage_adds_one_alert_to_a_storm(history: EngineScenario) -> None:

@@ -31,6 +31,14 @@ BROKEN_DEADLINES: tuple[Row, ...] = (
         "Mon 22:00-06:00",
         '"Mon 22:00-06:00": must be days alone, such as "Mon-Fri" or "Mon,Thu"',
     ),
+    (
+        "alerts[0].deadline_days",
+        "Mon-Fri,!holidays",
+        (
+            '"Mon-Fri,!holidays": must be days of the week; holidays and holiday_dates have keys '
+            "of their own"
+        ),
+    ),
     ("alerts[0].counts", "begun", '"begun": must be one of started, ended'),
     (
         "alerts[0].holidays",

@@ -144,6 +144,19 @@ BROKEN_OUTPUTS: tuple[Row, ...] = (
         '["pipelines"]: no field fits "pipelines"; did you mean pipeline?',
     ),
     (
+        "notify[0].holidays",
+        "AT-Vienna",
+        (
+            "\"AT-Vienna\": 'Vienna' is no subdivision of AT; did you mean 9?; "
+            "there are 1, 2, 3, 4, 5, 6, 7, 8, 9"
+        ),
+    ),
+    (
+        "notify[0].holiday_dates",
+        ["24.12.2026"],
+        "[\"24.12.2026\"]: '24.12.2026' is no date; write it as 2026-12-24",
+    ),
+    (
         "notify[0].mute",
         ["22:00-06:00"],
         (

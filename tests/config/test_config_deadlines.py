@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from monitor.alerting.rules.deadline_settings import Counts
-from monitor.schedules import days_off
+from monitor.model import days_off
 from tests.config.settings_tables import parsed, problems, validated, with_rules
 
 ORDERS = {"pipeline": "Orders"}
@@ -45,8 +45,8 @@ def deadline(rule: str = "deadline_missed", **changes: Any) -> dict[str, Any]:
         (
             {"rule": "run_failed", "holidays": "DE"},
             (
-                'holidays: "DE": is for schedule_missed, deadline_missed, deadline_at_risk, and '
-                "this rule is run_failed; remove it"
+                'holidays: "DE": is for schedule_missed, deadline_missed, deadline_at_risk and '
+                "for mute times that name holidays; this run_failed has none; remove it"
             ),
         ),
     ],

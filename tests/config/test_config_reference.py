@@ -89,7 +89,8 @@ def test_the_reference_can_be_used_and_changes_no_default() -> None:
 
 LINES = reference_toml().splitlines()
 
-# What else is needed for an example of a rule that is not the one of the reference.
+# What else is needed for an example: of a rule that is not the one of the reference, or of a key
+# of one section.
 NEEDED = {
     "window_seconds": {"rule": '"callbacks_missed"'},
     "expect": {"rule": '"schedule_missed"', "#name": '"orders_missed"', "pipeline": '"Orders"'},
@@ -106,6 +107,8 @@ NEEDED = {
     },
     "holidays": {"rule": '"schedule_missed"', "#name": '"orders_missed"'},
     "holiday_dates": {"rule": '"schedule_missed"', "#name": '"orders_missed"'},
+    "notify.holidays": {"#mute": '["holidays UTC"]'},
+    "notify.holiday_dates": {"#mute": '["holidays UTC"]'},
 }
 
 
@@ -153,7 +156,7 @@ def put_in_force(at: int) -> list[str]:
             lines[head] += f'\n{other} = "ANOTHER"'
     if name == "key_file":
         lines = [line.replace("#certificate_file", "certificate_file") for line in lines]
-    for key, value in NEEDED.get(name, {}).items():
+    for key, value in NEEDED.get(f"{section.path}.{name}", NEEDED.get(name, {})).items():
         index = next(n for n in range(head, len(lines)) if lines[n].startswith(f"{key} = "))
         lines[index] = f"{key.removeprefix('#')} = {value}"
     return lines

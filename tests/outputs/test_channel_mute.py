@@ -1,4 +1,4 @@
-"""Channels that are muted at some times of the week: what waits, what is sent at their end."""
+"""Channels that are muted by weekdays or holidays: what waits, what is sent at their end."""
 
 from __future__ import annotations
 
@@ -26,14 +26,21 @@ async def receiver() -> AsyncIterator[PostReceiver]:
         yield made
 
 
-@pytest.fixture
+BY_WEEKDAY = {"mute": ("Sat UTC",)}
+BY_HOLIDAY = {"mute": ("holidays UTC",), "holiday_dates": (f"{SATURDAY:%Y-%m-%d}",)}
+
+
+@pytest.fixture(params=[BY_WEEKDAY, BY_HOLIDAY], ids=["weekday", "holiday"])
 async def muted(
-    tmp_path: Path, receiver: PostReceiver, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    receiver: PostReceiver,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[OutputScenario]:
-    """Return a channel that is muted on Saturdays; it is Friday."""
+    """Return a channel that is muted on Saturdays, or on that one as a holiday; it is Friday."""
     monkeypatch.setattr(channel_output, "_CLOCK_CHECK_SECONDS", 0.02)
     async with OutputScenario(
-        tmp_path, lambda scenario: channel(scenario, gotify(receiver), mute=("Sat UTC",))
+        tmp_path, lambda scenario: channel(scenario, gotify(receiver), **request.param)
     ) as made:
         set_to(made, FRIDAY)
         yield made

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.model.days_off import DaysOff, parse_region, public_holidays
 from monitor.model.errors import ConfigurationError
 from monitor.schedules.daily_deadlines import DailyDeadline
-from monitor.schedules.days_off import DaysOff, parse_region, public_holidays
 
 BERLIN = ZoneInfo("Europe/Berlin")
 EVERY_DAY = frozenset(range(7))

@@ -25,10 +25,10 @@ from monitor.alerting.rules.expected_starts import (
     without_history,
 )
 from monitor.alerting.rules.rule_settings import RuleSettings
+from monitor.model.days_off import NO_DAYS_OFF, DaysOff
 from monitor.model.events import RunEvent
 from monitor.model.runs import RunState
 from monitor.model.triggers import CronTrigger
-from monitor.schedules.days_off import NO_DAYS_OFF, DaysOff
 
 _AT_ONCE = 500  # expected times in one evaluation; more of them wait for the next
 _KEPT_STARTS = 1_000

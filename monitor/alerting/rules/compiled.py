@@ -135,7 +135,7 @@ def _parsed(settings: RuleSettings, definition: AnyRuleDefinition) -> Rule:
     return Rule(
         settings=settings,
         definition=definition,
-        mute=tuple(parse_mute_window(text) for text in settings.mute),
+        mute=tuple(parse_mute_window(text, settings.days_off) for text in settings.mute),
         globs={
             name: parse_globs(globs)
             for name in Match.__struct_fields__

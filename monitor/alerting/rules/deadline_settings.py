@@ -7,10 +7,10 @@ from enum import StrEnum
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
+from monitor.model.days_off import DaysOff
 from monitor.model.errors import ConfigurationError
 from monitor.model.mute_windows import parse_mute_window
 from monitor.schedules.daily_deadlines import DailyDeadline
-from monitor.schedules.days_off import DaysOff
 
 EVERY_DAY = "Mon-Sun"
 MIDNIGHT = "00:00"
@@ -46,7 +46,12 @@ def parse_days(text: str) -> frozenset[int]:
     """
     if len(text.split()) != 1 or any(character.isdigit() for character in text):
         raise ConfigurationError('must be days alone, such as "Mon-Fri" or "Mon,Thu"')
-    return parse_mute_window(f"{text} UTC").days
+    window = parse_mute_window(f"{text} UTC")
+    if window.names_holidays:
+        raise ConfigurationError(
+            "must be days of the week; holidays and holiday_dates have keys of their own"
+        )
+    return window.days
 
 
 @lru_cache(maxsize=_KEPT)

@@ -21,12 +21,12 @@ from itertools import pairwise
 import msgspec
 from msgspec import Struct
 
+from monitor.model.days_off import NO_DAYS_OFF, DaysOff
 from monitor.model.events import RunEvent
 from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import RunKind, RunState, Trigger
 from monitor.model.triggers import ScheduleTrigger, UnsupportedTrigger
 from monitor.schedules import BadTriggerError, check, next_after, second_pass, times_between
-from monitor.schedules.days_off import NO_DAYS_OFF, DaysOff
 
 _KEPT = 20  # definitions of one pipeline; the oldest go first
 # One clock of the workspace may be a little behind another one of it. Of times that lie close to

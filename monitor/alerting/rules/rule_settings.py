@@ -16,11 +16,11 @@ from monitor.alerting.rules.deadline_settings import (
     parse_time,
 )
 from monitor.model.alerts import Severity
+from monitor.model.days_off import DaysOff, parse_date, parse_region
 from monitor.model.globs import fits_some, parse_globs
 from monitor.model.mute_windows import parse_mute_window, time_zone_problem
 from monitor.model.runs import RunKind, Trigger
 from monitor.model.settings import Setting, each_readable, problems_of, readable
-from monitor.schedules.days_off import DaysOff, parse_date, parse_region
 from monitor.schedules.written_cron import quartz_expression
 
 _NAME = "^[a-z0-9][a-z0-9_-]{0,62}$"
@@ -185,8 +185,8 @@ class RuleSettings(Struct, frozen=True, kw_only=True):
     mute: Annotated[
         tuple[str, ...],
         Setting(
-            'Weekly times without notifications: "Mon-Fri 22:00-06:00 Europe/Berlin", or '
-            '"Sat,Sun UTC".',
+            'Times without notifications: "Mon-Fri 22:00-06:00 Europe/Berlin", '
+            '"Sat,Sun,holidays UTC", or "Mon-Fri,!holidays UTC" for working days.',
             check=each_readable(parse_mute_window),
         ),
     ] = ()
@@ -252,8 +252,9 @@ class RuleSettings(Struct, frozen=True, kw_only=True):
     holidays: Annotated[
         str | None,
         Setting(
-            "For rules with a deadline and schedule_missed: nothing is expected on the public "
-            "holidays of this country, or of its subdivision. Needs the extra calendars.",
+            "The public holidays of this country, or of its subdivision: rules with a deadline and "
+            "schedule_missed expect nothing then, and mute may name them. Needs the extra "
+            "calendars.",
             "DE-BE",
             check=readable(parse_region),
         ),
@@ -261,7 +262,7 @@ class RuleSettings(Struct, frozen=True, kw_only=True):
     holiday_dates: Annotated[
         tuple[str, ...],
         Setting(
-            "Further days on which nothing is expected, by the same rules.",
+            "Further days that count as holidays.",
             ["2026-12-24", "2026-12-31"],
             check=each_readable(parse_date),
         ),
@@ -272,5 +273,5 @@ class RuleSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def days_off(self) -> DaysOff:
-        """Return the days on which the rule expects nothing."""
+        """Return the days on which the rule expects nothing, and that ``mute`` calls holidays."""
         return DaysOff(region=self.holidays, dates=self.holiday_dates)

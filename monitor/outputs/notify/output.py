@@ -74,7 +74,7 @@ class ChannelOutput(EventOutput):
         self._view = parts.view
         self._selection = Selection(settings, parts.view)
         self._sender = MessageSender(settings, parts)
-        self._mute = tuple(parse_mute_window(text) for text in settings.mute)
+        self._mute = tuple(parse_mute_window(text, settings.days_off) for text in settings.mute)
         self._grouping: Grouping[tuple[str, ...], _Waiting] = Grouping(settings.group_wait_seconds)
         self._wake = WakeSignal(parts.clock)
         self._sent_at: BoundedMemory[str, float] = BoundedMemory(_REMEMBERED)  # monotonic

@@ -9,6 +9,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from monitor.model.alerts import Severity
+from monitor.model.days_off import DaysOff, parse_date, parse_region
 from monitor.model.errors import ConfigurationError
 from monitor.model.events import EventType
 from monitor.model.globs import fits_some, parse_globs
@@ -231,9 +232,26 @@ class ChannelSettings(DeliverySettings, frozen=True, kw_only=True):
     mute: Annotated[
         tuple[str, ...],
         Setting(
-            'Weekly times without messages: "Mon-Fri 22:00-06:00 Europe/Berlin". What still fires '
-            "at their end is sent then.",
+            'Times without messages: "Mon-Fri 22:00-06:00 Europe/Berlin", or '
+            '"Sat,Sun,holidays UTC". What still fires at their end is sent then.',
             check=each_readable(parse_mute_window),
+        ),
+    ] = ()
+    holidays: Annotated[
+        str | None,
+        Setting(
+            "The public holidays that mute names: of a country, or of its subdivision. Needs the "
+            "extra calendars.",
+            "DE-BE",
+            check=readable(parse_region),
+        ),
+    ] = None
+    holiday_dates: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Further days that count as holidays.",
+            ["2026-12-24", "2026-12-31"],
+            check=each_readable(parse_date),
         ),
     ] = ()
     time_zone: Annotated[
@@ -280,6 +298,11 @@ class ChannelSettings(DeliverySettings, frozen=True, kw_only=True):
         if self.url and not self.url.reveal().startswith(("mailto://", "mailtos://")):
             problems.append("to: only mail goes to owners; give a mailtos:// URL, or remove it")
         return problems
+
+    @property
+    def days_off(self) -> DaysOff:
+        """Return the days that ``mute`` calls holidays."""
+        return DaysOff(region=self.holidays, dates=self.holiday_dates)
 
     @property
     def types(self) -> frozenset[EventType]:

@@ -28,6 +28,13 @@ class DaysOff(Struct, frozen=True, kw_only=True, omit_defaults=True):
     region: str | None = None
     dates: tuple[str, ...] = ()
 
+    @property
+    def in_words(self) -> str:
+        """Return which days they are, as a part of a sentence; empty without any."""
+        region = (f"holidays of {self.region}",) if self.region else ()
+        own = ("days of its own",) if self.dates else ()
+        return " and ".join((*region, *own))
+
     def has(self, day: date) -> bool:
         """True where nothing is expected on that day."""
         if day.isoformat() in self.dates:

@@ -24,6 +24,7 @@ from monitor.model.alerts import (
     PastQuery,
     Silence,
 )
+from monitor.model.days_off import DaysOff
 from monitor.model.errors import ConfigurationError
 from monitor.model.notifying import MessagePreview, NotificationStatus, OutputTypes
 from monitor.model.public_shapes import filled
@@ -127,6 +128,10 @@ class _MergedAlerting:
     def rules_for(self, workspace: str, pipeline: Pipeline) -> Sequence[AppliedRule]:
         shard = self._shards.of(workspace)
         return () if shard is None else shard.alerting.rules_for(workspace, pipeline)
+
+    def starts_days_off(self, workspace: str, pipeline: Pipeline) -> Sequence[DaysOff]:
+        shard = self._shards.of(workspace)
+        return () if shard is None else shard.alerting.starts_days_off(workspace, pipeline)
 
     async def acknowledge(
         self,

@@ -12,6 +12,7 @@ from monitor.alerting.alerts.silences import Labels
 from monitor.alerting.explain.explanation import Explanation
 from monitor.alerting.reports.report_query import ReportQuery
 from monitor.model.alerts import Alert, AlertingSnapshot, AppliedRule, PastQuery, Silence
+from monitor.model.days_off import DaysOff
 from monitor.model.notifying import MessagePreview, NotificationStatus, OutputTypes
 from monitor.model.reports import Report
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
@@ -51,6 +52,8 @@ class AlertingRequests(Struct, frozen=True, kw_only=True):
     expire_silence: Callable[[str], Awaitable[bool]]
     past: Callable[[PastQuery], Awaitable[Sequence[Alert]]]  # ended ones, newest end first
     rules_for: Callable[[str, Pipeline], Sequence[AppliedRule]]
+    # Of a workspace and pipeline: for each rule that awaits starts by schedules, when it does not.
+    starts_days_off: Callable[[str, Pipeline], Sequence[DaysOff]]
     # Fingerprint, start, author, comment, its end or None; False where no such alert is open.
     acknowledge: Callable[[str, datetime, str, str, datetime | None], Awaitable[bool]]
     would_mute: Callable[[tuple[str, ...]], Sequence[Alert]]  # the open alerts that matchers fit

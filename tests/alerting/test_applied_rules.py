@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from monitor.alerting.explain.applied_rules import applied_rules, threshold_words
+from monitor.alerting.explain.applied_rules import applied_rules, starts_days_off, threshold_words
 from monitor.alerting.rules.baselines import Baseline, Learned, with_value
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import default_rule
@@ -58,6 +58,14 @@ def learned(count: int, seconds: float) -> Learned:
         (
             rule(RuleKind.DEADLINE_AT_RISK, deadline="07:00"),
             "less time left before 07:00 UTC than 1 h 35 min",
+        ),
+        (rule(RuleKind.SCHEDULE_MISSED), "no start 10 min after the expected time"),
+        (
+            rule(RuleKind.SCHEDULE_MISSED, holidays="DE-BY", holiday_dates=("2026-12-24",)),
+            (
+                "no start 10 min after the expected time, not on holidays of DE-BY and days of "
+                "its own"
+            ),
         ),
         (rule(RuleKind.QUEUE_SLOW), "waits longer than 10 min for its start"),
         (
@@ -115,3 +123,21 @@ async def test_a_learned_limit_is_that_of_the_pipeline(tmp_path: Path) -> None:
 
     (overdue,) = [applied for applied in found if applied.rule == "run_overdue"]
     assert overdue.threshold == "longer than usual; not learned yet, from 3 of 10 runs so far"
+
+
+async def test_days_off_are_those_of_the_rules_about_its_schedules(tmp_path: Path) -> None:
+    """One for each rule that matches; a rule with times of its own says nothing of schedules."""
+    missed = RuleKind.SCHEDULE_MISSED
+    other = Match(pipeline=("other",))
+    settings = AlertingSettings(
+        rules=(
+            rule(missed, holidays="DE-BY"),
+            rule(missed, name="own", expect="0 0 6 * * ?", match=Match(pipeline=("flow 1",))),
+            rule(missed, name="other", holidays="FR", match=other),
+            rule(missed, name="always"),
+            rule(RuleKind.DEADLINE_MISSED, name="late", deadline="07:00", holidays="AT"),
+        )
+    )
+    async with engine_scenario(tmp_path, settings) as history:
+        found = starts_days_off(history.engine, history.live_state.view, WORKSPACE, ORDERS)
+    assert [days_off.region for days_off in found] == ["DE-BY", None]

@@ -31,6 +31,7 @@ from monitor.model.alerts import (
     Severity,
     Silence,
 )
+from monitor.model.days_off import DaysOff
 from monitor.model.events import EventType
 from monitor.model.notifying import (
     MessagePreview,
@@ -55,6 +56,7 @@ class FakeAlerting:
         self.snapshot = AlertingSnapshot(rules=(("run_failed", Severity.CRITICAL),))
         self.over: dict[str, list[Alert]] = {}
         self.rules: dict[tuple[str, str], Sequence[AppliedRule]] = {}  # by workspace and pipeline
+        self.days_off: dict[tuple[str, str], Sequence[DaysOff]] = {}  # likewise, one a rule
         self.explained: set[str] = set()  # fingerprints beside those of the snapshot
         self.known_runs = {KNOWN_RUN}
         self.known_pipelines = {("acme", PipelineKind.FLOW, "7")}
@@ -78,6 +80,9 @@ class FakeAlerting:
             expire_silence=self._expire,
             past=self._past,
             rules_for=lambda workspace, pipeline: self.rules.get((workspace, pipeline.id), ()),
+            starts_days_off=lambda workspace, pipeline: self.days_off.get(
+                (workspace, pipeline.id), ()
+            ),
             acknowledge=self._acknowledge,
             would_mute=lambda matchers: muted_by(matchers, self.snapshot.alerts),
             explain_alert=self._explain_alert,

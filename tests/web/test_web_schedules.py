@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from monitor.model.days_off import DaysOff
 from monitor.model.live_state import Reachability, ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Status, Trigger
 from monitor.model.triggers import CronTrigger, ScheduleTrigger
@@ -94,6 +95,42 @@ async def test_starts_that_could_not_be_observed_are_unknown(site: Site) -> None
     row = (await site.get("/api/v1/schedules/starts")).document["data"][0]
     reasons = [day["starts"][0].get("reason") for day in row["days"][:3]]
     assert reasons == ["the schedule was changed later", None, "the workspace is unreachable"]
+
+
+async def test_a_start_on_a_day_off_of_its_rule_is_not_missed(site: Site) -> None:
+    """The page names the calendar; a start that came there is shown, and other days as ever."""
+    follow(site, schedule())
+    days = tuple(f"{MONDAY + timedelta(days=number):%Y-%m-%d}" for number in (0, 1, 4))
+    site.alerting.days_off["acme", "7"] = [DaysOff(dates=days)]
+    await site.observe(started(site, "1", MONDAY + timedelta(days=1, hours=6, minutes=30)))
+    assert (await states(site))[:5] == [
+        ["not_expected"], ["met"], ["missed"], ["missed"], ["not_expected"],
+    ]  # fmt: skip
+    page = (await site.get("/schedules")).text
+    assert "not expected: schedule_missed expects no start on days of its own" in page
+    assert "2 missed" in page
+    detail = (await site.get("/api/v1/pipelines/acme/flow/7/schedule")).document
+    assert detail["counts"]["not_expected"] == 1
+    shown = (await site.get("/pipelines/acme/flow/7")).text
+    assert "schedule_missed expects no start on days of its own" in shown
+
+
+async def test_holidays_of_a_week_on_which_clocks_change(site: Site) -> None:
+    """Reformation Day 2027 is the Sunday on which summer time ends: off there, and on in Berlin."""
+    sunday = datetime(2027, 10, 31, tzinfo=UTC)
+    site.clock.set_wall(sunday + timedelta(days=1, hours=12))
+    daily = CronTrigger(expression="0 30 2 * * ?", timezone="Europe/Berlin")
+    follow(site, schedule(trigger=daily))
+    query = "?zone=Europe/Berlin&week=2027-W43"
+    for regions, state in (
+        (("DE-BB",), "not_expected"),
+        (("DE-BB", "DE-BE"), "missed"),
+        (("DE-BB", None), "missed"),
+        ((), "missed"),
+    ):
+        site.alerting.days_off["acme", "7"] = [DaysOff(region=region) for region in regions]
+        found = await states(site, query)
+        assert (found[5], found[6]) == (["missed"], [state])
 
 
 async def test_a_start_is_due_until_its_grace_is_over(site: Site) -> None:

@@ -26,6 +26,7 @@ from monitor.alerting.rules.contract import Subject, SubjectKind
 from monitor.alerting.rules.deadline_settings import EVERY_DAY
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import AppliedRule
+from monitor.model.days_off import DaysOff
 from monitor.model.runs import RUN_KINDS, Pipeline, RunKey
 from monitor.model.words import duration
 from monitor.tracking.live_state import LiveStateView
@@ -72,6 +73,18 @@ def applied_rules(
             )
         )
     return found
+
+
+def starts_days_off(
+    engine: Engine, view: LiveStateView, workspace: str, pipeline: Pipeline
+) -> list[DaysOff]:
+    """Return the days on which each rule that awaits starts by schedules expects none."""
+    traits = traits_of(view, of_pipeline(workspace, pipeline))
+    return [
+        rule.settings.days_off
+        for rule in engine.compiled.rules_for_state(SubjectKind.FLOW_OR_PLAN, traits)
+        if rule.settings.rule is RuleKind.SCHEDULE_MISSED and rule.settings.expect is None
+    ]
 
 
 def _learned(engine: Engine, subjects: list[Subject]) -> Learned | None:
@@ -144,8 +157,17 @@ def _deadline_words(rule: RuleSettings) -> str:
     if rule.deadline is None:
         return "a time of day that is not set"
     days = "" if rule.deadline_days == EVERY_DAY else f" on {rule.deadline_days}"
-    holidays = f", not on holidays of {rule.holidays}" if rule.holidays else ""
-    return f"{rule.deadline} {rule.deadline_timezone}{days}{holidays}"
+    return f"{rule.deadline} {rule.deadline_timezone}{days}{_not_on_days_off(rule)}"
+
+
+def _not_on_days_off(rule: RuleSettings) -> str:
+    days_off = rule.days_off.in_words
+    return f", not on {days_off}" if days_off else ""
+
+
+def _schedule_missed(rule: RuleSettings, _: Learned | None) -> str:
+    grace = duration(rule.threshold)
+    return f"no start {grace} after the expected time{_not_on_days_off(rule)}"
 
 
 def _repeatedly(rule: RuleSettings, _: Learned | None) -> str:
@@ -178,7 +200,7 @@ _WORDS: Mapping[RuleKind, Callable[[RuleSettings, Learned | None], str]] = Mappi
         RuleKind.RUN_OVERDUE: _overdue,
         RuleKind.RUN_STUCK: _with("no progress for {threshold}; while it waits, four times that"),
         RuleKind.QUEUE_SLOW: _with("waits longer than {threshold} for its start"),
-        RuleKind.SCHEDULE_MISSED: _with("no start {threshold} after the expected time"),
+        RuleKind.SCHEDULE_MISSED: _schedule_missed,
         RuleKind.SCHEDULE_DISABLED: _with("its schedule is disabled"),
         RuleKind.NOT_FRESH: _not_fresh,
         RuleKind.DEADLINE_MISSED: _deadline,

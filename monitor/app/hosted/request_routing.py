@@ -11,7 +11,7 @@ from monitor.alerting.alerts.silences import Labels, labels_to_match
 from monitor.alerting.engine.committed_state import ended_alert
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.engine.suppression import muted_by
-from monitor.alerting.explain.applied_rules import applied_rules
+from monitor.alerting.explain.applied_rules import applied_rules, starts_days_off
 from monitor.alerting.explain.explainer import Explainer
 from monitor.alerting.reports.reporter import Reporter
 from monitor.app.hosted.following import FollowedWorkspace
@@ -125,6 +125,7 @@ def alerting_requests(
         expire_silence=engine.expire_silence,
         past=engine.past.find,
         rules_for=lambda workspace, pipeline: applied_rules(engine, view, workspace, pipeline),
+        starts_days_off=partial(starts_days_off, engine, view),
         acknowledge=engine.acknowledge,
         would_mute=lambda matchers: muted_by(matchers, engine.snapshot().alerts),
         explain_alert=explainer.alert,

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from monitor.model.days_off import DaysOff
 from monitor.model.live_state import SCHEDULES, ScheduleKnown
-from monitor.model.runs import RUN_KINDS, RunState
+from monitor.model.runs import RUN_KINDS, Pipeline, RunState
 from monitor.web.views.pipelines.pipeline_details import PipelineQuery
 from monitor.web.views.schedules.comparison import (
     MOST_TIMES,
@@ -20,6 +21,7 @@ from monitor.web.views.schedules.comparison import (
     StartState,
     compared,
     expected_times,
+    unexpected_times,
 )
 from monitor.web.views.schedules.schedule_list import ScheduleView, schedule_view
 from monitor.web.views.schedules.starts_known import MOST_RUNS, starts_known
@@ -86,8 +88,11 @@ async def pipeline_schedule_view(sources: ViewSources, query: PipelineQuery) -> 
         for schedule in schedules
     }
     found = [run for some in runs.values() for run in some]
+    days_off = sources.alerting.starts_days_off(
+        query.workspace, Pipeline(kind=query.kind, id=query.id)
+    )
     # Thousands of times may have to be computed, which takes longer than a step may.
-    starts, problems = await asyncio.to_thread(_starts, schedules, found, known, span)
+    starts, problems = await asyncio.to_thread(_starts, schedules, found, known, days_off, span)
     past = [start for start in starts if now - query.range.length <= start.at <= now]
     return PipelineSchedule(
         schedules=tuple(
@@ -106,13 +111,20 @@ def _starts(
     schedules: Sequence[ScheduleKnown],
     runs: Sequence[RunState],
     known: Mapping[str, Known],
+    days_off: Sequence[DaysOff],
     span: Span,
 ) -> tuple[list[ScheduledStart], tuple[str, ...]]:
     """Return the starts of all the schedules, ascending, each time once."""
     times = {
         schedule.id: expected_times(schedule, span, limit=MOST_TIMES) for schedule in schedules
     }
-    starts = compared({key: expected for key, (expected, _) in times.items()}, runs, known)
+    unexpected = {
+        schedule.id: unexpected_times(schedule, span, days_off)
+        for schedule in schedules
+        if times[schedule.id][0]
+    }
+    expected = {key: expected for key, (expected, _) in times.items()}
+    starts = compared(expected, runs, known, unexpected)
     by_time = {(start.at, start.run_id): start for own in starts.values() for start in own}
     problems = tuple(problem for _, problem in times.values() if problem is not None)
     return sorted(by_time.values(), key=lambda start: start.at), problems

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from monitor.alerting.rules.expected_starts import ExpectedStart
 from monitor.model.alerts import PipelineOfKind
+from monitor.model.days_off import DaysOff
 from monitor.model.live_state import SCHEDULES, ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import RUN_KINDS, Pipeline, RunState
 from monitor.model.slices import in_slices
@@ -26,6 +27,7 @@ from monitor.web.views.schedules.comparison import (
     StartState,
     compared,
     expected_times,
+    unexpected_times,
 )
 from monitor.web.views.schedules.deadline_list import DeadlineOfPipeline, deadline_list
 from monitor.web.views.schedules.schedule_list import (
@@ -238,8 +240,9 @@ async def _compare(sources: ViewSources, rows: Sequence[_Row], week: _Week) -> l
         )
         for row in rows
     }
+    days_off = {row.key: _days_off(sources, row) for row in rows}
     # Thousands of times may have to be computed, which takes longer than a step may.
-    days = await asyncio.to_thread(_days_of, rows, runs, known, week, span)
+    days = await asyncio.to_thread(_days_of, rows, runs, known, days_off, week=week, span=span)
     return [_view(sources, row, *days[row.key]) for row in rows]
 
 
@@ -258,6 +261,12 @@ def _view(
     )
 
 
+def _days_off(sources: ViewSources, row: _Row) -> Sequence[DaysOff]:
+    if row.pipeline is None:
+        return ()
+    return sources.alerting.starts_days_off(row.status.workspace, row.pipeline)
+
+
 def _keys(row: _Row) -> list[PipelineOfKind]:
     """Return the kinds of runs that the row's pipeline has."""
     if row.pipeline is None:
@@ -269,6 +278,8 @@ def _days_of(
     rows: Sequence[_Row],
     runs: Mapping[PipelineOfKind, Sequence[RunState]],
     known: Mapping[RowKey, Known],
+    days_off: Mapping[RowKey, Sequence[DaysOff]],
+    *,
     week: _Week,
     span: Span,
 ) -> dict[RowKey, tuple[tuple[DayOfStarts, ...], str | None]]:
@@ -286,7 +297,12 @@ def _days_of(
     for same in pipelines.values():
         started = [run for key in _keys(same[0]) for run in runs.get(key, ())]
         expected = {row.key: times[row.key][0] for row in same}
-        starts = compared(expected, started, known)
+        unexpected = {
+            row.key: unexpected_times(row.schedule, span, days_off[row.key])
+            for row in same
+            if expected[row.key]
+        }
+        starts = compared(expected, started, known, unexpected)
         for row in same:
             days[row.key] = (_by_day(starts[row.key], week), times[row.key][1])
     return days

@@ -2,6 +2,7 @@
 
 The starts are assigned as the rule schedule_missed assigns them. A schedule is known as it is now:
 what it expected before it was last written is unknown, and so is what could not be observed.
+A workspace knows no holidays: on days off of the rules a start may come, and none is missed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from monitor.alerting.rules.expected_starts import ExpectedStart, ObservedStart, assigned, start_of
+from monitor.model.days_off import NO_DAYS_OFF, DaysOff
 from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import RunState, Trigger
 from monitor.model.triggers import ScheduleTrigger
@@ -32,6 +34,7 @@ class StartState(StrEnum):
     DUE = "due"  # its time has come, and its grace is not over as of what is known
     UNKNOWN = "unknown"  # ``reason`` of the row says why
     COMING = "coming"
+    NOT_EXPECTED = "not_expected"  # the schedule names it, and the rules expect none that day
     UNPLANNED = "unplanned"  # a schedule started a run at a time that is not known as expected
 
 
@@ -40,7 +43,7 @@ class ScheduledStart(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     at: datetime
     state: StartState
-    reason: str | None = None  # one sentence, where the state is unknown or due
+    reason: str | None = None  # one sentence, where the state is unknown or not expected
     run_kind: str | None = None
     run_id: str | None = None
     run_status: str | None = None
@@ -69,6 +72,26 @@ class Span(Struct, frozen=True, kw_only=True):
     end: datetime
 
 
+def unexpected_times(
+    schedule: ScheduleKnown, span: Span, rules: Sequence[DaysOff]
+) -> Mapping[datetime, str]:
+    """Return when the schedule fires and no rule expects a start, and why in one sentence.
+
+    ``rules`` has the days off of each rule that awaits its starts; without any, nothing is off.
+    """
+    if not schedule.is_enabled or not rules or NO_DAYS_OFF in rules:
+        return {}
+    expected = {
+        start.at
+        for days_off in rules
+        for start in _times(schedule.triggers, span.begin, span.end, days_off)
+    }
+    days = " and ".join(dict.fromkeys(days_off.in_words for days_off in rules))
+    why = f"schedule_missed expects no start on {days}"
+    every = _times(schedule.triggers, span.begin, span.end)
+    return {start.at: why for start in every if start.at not in expected}
+
+
 def expected_times(
     schedule: ScheduleKnown, span: Span, *, limit: int
 ) -> tuple[Sequence[ExpectedStart], str | None]:
@@ -89,12 +112,15 @@ def expected_times(
 
 @functools.lru_cache(maxsize=32)
 def _times(
-    triggers: tuple[ScheduleTrigger, ...], begin: datetime, end: datetime
+    triggers: tuple[ScheduleTrigger, ...],
+    begin: datetime,
+    end: datetime,
+    days_off: DaysOff = NO_DAYS_OFF,
 ) -> tuple[ExpectedStart, ...]:
     # A page that is kept open is made again every few seconds.
     return tuple(
         ExpectedStart(at=at, schedules="", again_at=second_pass(triggers, at))
-        for at in times_between(triggers, begin, end, limit=MOST_TIMES + 1)
+        for at in times_between(triggers, begin, end, limit=MOST_TIMES + 1, days_off=days_off)
     )
 
 
@@ -102,11 +128,14 @@ K = TypeVar("K")
 
 
 def compared(
-    times: Mapping[K, Sequence[ExpectedStart]], runs: Sequence[RunState], known: Mapping[K, Known]
+    times: Mapping[K, Sequence[ExpectedStart]],
+    runs: Sequence[RunState],
+    known: Mapping[K, Known],
+    unexpected: Mapping[K, Mapping[datetime, str]],
 ) -> dict[K, list[ScheduledStart]]:
     """Return the starts of each schedule of one pipeline, ascending, by the key of ``times``.
 
-    What no schedule expected is under the first.
+    What no schedule expected is under the first. ``unexpected`` as `unexpected_times` returns it.
     """
     union: dict[datetime, ExpectedStart] = {}
     for expected in chain.from_iterable(times.values()):
@@ -121,7 +150,13 @@ def compared(
     got = assigned([union[at] for at in sorted(union)], observed.values())
     starts = {
         schedule: [
-            _start(union[start.at], got.get(start.at, ()), states, known[schedule])
+            _start(
+                union[start.at],
+                got.get(start.at, ()),
+                states,
+                known[schedule],
+                why_unexpected=unexpected[schedule].get(start.at),
+            )
             for start in expected
         ]
         for schedule, expected in times.items()
@@ -138,19 +173,22 @@ def _start(
     observed: Sequence[ObservedStart],
     states: Mapping[str, RunState],
     known: Known,
+    *,
+    why_unexpected: str | None,
 ) -> ScheduledStart:
     at = expected.at
     if observed:
         return _met(at, observed[0], states)
+    if why_unexpected is not None:
+        return ScheduledStart(at=at, state=StartState.NOT_EXPECTED, reason=why_unexpected)
     if at > known.now:
         return ScheduledStart(at=at, state=StartState.COMING)
     if at < known.since:
         return ScheduledStart(at=at, state=StartState.UNKNOWN, reason=known.before_reason)
     if known.until is not None and expected.last_at + known.grace <= known.until:
         return ScheduledStart(at=at, state=StartState.MISSED)
-    if known.unwatched is not None:
-        return ScheduledStart(at=at, state=StartState.UNKNOWN, reason=known.unwatched)
-    return ScheduledStart(at=at, state=StartState.DUE)
+    state = StartState.DUE if known.unwatched is None else StartState.UNKNOWN
+    return ScheduledStart(at=at, state=state, reason=known.unwatched)
 
 
 def _met(at: datetime, observed: ObservedStart, states: Mapping[str, RunState]) -> ScheduledStart:

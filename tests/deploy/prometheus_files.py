@@ -16,6 +16,7 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.alerts import AlertState, Severity
 from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import RunKind, Status
+from monitor.outputs.metrics.alert_metrics import DEADLINE_RESULTS
 from monitor.outputs.metrics.inventory_metrics import QUALITIES
 from tests.deploy.documents import ROOT
 from tests.deploy.promql import FOREIGN, TARGET_LABELS, Query, series
@@ -71,18 +72,19 @@ _WORDS: dict[str, Collection[str]] = {
     "shard": ("",),
     "capability": frozenset(Capability),
 }
-_OUTCOMES = {
-    "dataprep_monitor_polls_total": tuple(PollOutcome),
-    "dataprep_monitor_callback_requests_total": CALLBACK_OUTCOMES,
+_WORDS_OF_METRIC: dict[str, tuple[str, Collection[str]]] = {
+    "dataprep_monitor_polls_total": ("outcome", tuple(PollOutcome)),
+    "dataprep_monitor_callback_requests_total": ("outcome", CALLBACK_OUTCOMES),
+    "dataprep_deadlines_total": ("result", DEADLINE_RESULTS),
 }
 
 
 def unknown_values(expression: str) -> list[str]:
     """Return the values that a query selects and that the label never has."""
     known = dict(_WORDS)
-    for name, outcomes in _OUTCOMES.items():
+    for name, (label, words) in _WORDS_OF_METRIC.items():
         if name in expression:
-            known["outcome"] = outcomes
+            known[label] = words
     selectors = re.findall(r'(\w+)(?:=~|!~|!=|=)"([^"$]*)"', expression)
     return [
         f"{label}={word}"

@@ -22,6 +22,7 @@ from monitor.outputs.metrics.metrics_snapshot import MetricsSnapshot
 
 _PREFIX = "alert."
 TRANSITIONS = tuple(kind.removeprefix(_PREFIX) for kind in EventType if kind.startswith(_PREFIX))
+DEADLINE_RESULTS = ("met", "missed")
 _BEGINS_LATER, _AT_WORK = "pending", "active"
 
 Series = tuple[str, str]  # the labels workspace and pipeline
@@ -164,8 +165,8 @@ def _deadlines(
     for key, deadlines in alerting.deadlines.items():
         if (series := labels.of(key)) is None:
             continue
-        decided[*series, "met"] += deadlines.met
-        decided[*series, "missed"] += deadlines.missed
+        for result, count in zip(DEADLINE_RESULTS, (deadlines.met, deadlines.missed), strict=True):
+            decided[*series, result] += count
         if deadlines.next_at is not None:
             at = deadlines.next_at.timestamp()
             coming[series] = min(at, coming.get(series, at))

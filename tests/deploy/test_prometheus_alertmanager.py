@@ -118,6 +118,8 @@ TOGETHER: tuple[tuple[dict[str, str], bool], ...] = (
     ({"alertname": "DataprepRunsUnconfirmed", "kind": "plan_run", **SALES}, True),
     ({"alertname": "DataprepRunsUnconfirmed", "kind": "plan_run", "workspace": "stock"}, True),
     ({"alertname": "DataprepRunsUnconfirmed", "kind": "plan_run", "workspace": "hr"}, False),
+    ({"alertname": "DataprepDeadlineUndecided", "pipeline": "nightly", **SALES}, True),
+    ({"alertname": "DataprepDeadlineUndecided", "pipeline": "nightly", "workspace": "hr"}, False),
 )
 
 

@@ -10,8 +10,8 @@ from msgspec import Struct
 from monitor.bus.settings import Retention
 from monitor.callbacks.settings import SignatureMode
 from monitor.config.alerting_consistency import alerting_settings, find_alerting_contradictions
+from monitor.config.channel_consistency import find_channel_contradictions
 from monitor.config.configuration import Configuration, WorkspaceConfiguration
-from monitor.config.days_off_consistency import find_days_off_of_channel
 from monitor.config.environment import default_store_url, overlaid
 from monitor.config.locations import Locations, NoLocations
 from monitor.config.problems import Problem, Problems
@@ -39,8 +39,7 @@ def find_contradictions(
     for workspace in workspaces:
         if "callbacks" in workspace.parts:
             _callbacks(workspace.parts["callbacks"], parts, problems)
-    for channel in repeated["notify"]:
-        find_days_off_of_channel(channel, problems)
+    find_channel_contradictions(repeated, problems)
     _listener(workspaces, parts, problems)
     _storage(parts.get("storage"), problems)
     for part in _with_those_below([*workspaces, *repeated["notify"], *parts.values()]):

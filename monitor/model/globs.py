@@ -15,11 +15,13 @@ from msgspec import Struct
 
 from monitor.model.errors import ConfigurationError
 from monitor.model.settings import problems_of
-from monitor.model.suggestions import did_you_mean
+from monitor.model.suggestions import suggestion
 
 EXCLUDES = "!"
 LONGEST_GLOB = 500  # characters
 MOST_GLOBS = 1_000
+_LISTED = 25  # words in one sentence
+_BEFORE_WILDCARD = re.compile(r"[^*?\[]+")
 
 
 class Globs(Struct, frozen=True, kw_only=True):
@@ -79,10 +81,32 @@ def fits_some(globs: str | Iterable[str], words: Iterable[str], what: str) -> st
     def parse(text: str) -> None:
         glob = text.removeprefix(EXCLUDES)
         if not any(fnmatch.fnmatchcase(word, glob) for word in words):
-            hint = did_you_mean(glob, words) or f"; there are {', '.join(words) or 'none'}"
+            closest = _closest(glob, words)
+            hint = f"; did you mean {closest}?" if closest else f"; there are {_listed(words)}"
             raise ConfigurationError(f'no {what} fits "{glob}"{hint}')
 
     return problems_of([globs] if isinstance(globs, str) else globs, parse)
+
+
+def _closest(glob: str, words: Sequence[str]) -> str | None:
+    """Return the word that was probably meant: in another case, or nearly as it begins."""
+    lower = glob.lower()
+    in_other_case = (word for word in words if fnmatch.fnmatchcase(word.lower(), lower))
+    beginning = _BEFORE_WILDCARD.match(glob)
+    stem = beginning[0] if beginning else ""
+    if (word := next(in_other_case, None)) is not None:
+        return word
+    if not stem or stem == glob:
+        return suggestion(glob.strip("*?"), words)
+    begins = {word[: len(stem)]: word for word in reversed(words)}
+    near = suggestion(stem, begins)
+    return None if near is None else begins[near]
+
+
+def _listed(words: Sequence[str]) -> str:
+    if len(words) > _LISTED:
+        return f"{len(words):,}, such as {words[0]}"
+    return ", ".join(words) or "none"
 
 
 def _any_of(globs: Iterable[str]) -> Callable[[str], object | None]:

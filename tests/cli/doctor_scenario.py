@@ -10,6 +10,8 @@ from typing import Any
 
 from aiohttp import web
 
+from monitor.alerting.reports.settings import ReportSettings
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import ListenerSettings
 from monitor.catalogue.operations import Edition, operation
@@ -20,6 +22,7 @@ from monitor.model.clock import Clock, SystemClock
 from monitor.model.secrets import Secret
 from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from monitor.outputs.mqtt.settings import MqttSettings
+from monitor.outputs.notify.settings import NotifySettings
 from monitor.outputs.webhook.settings import WebhookSettings
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
@@ -94,12 +97,22 @@ async def run_checks(
     callbacks: ListenerSettings | None = None,
     alertmanager: AlertmanagerSettings | None = None,
     webhook: WebhookSettings | None = None,
+    notify: NotifySettings | None = None,
+    alerting: AlertingSettings | None = None,
+    reports: tuple[ReportSettings, ...] = (),
     store: Path | None = None,
 ) -> Report:
     """Return every line of ``doctor`` by its subject."""
-    outputs = {"mqtt": mqtt, "alertmanager": alertmanager, "webhook": webhook}
+    outputs = {
+        "mqtt": mqtt,
+        "alertmanager": alertmanager,
+        "webhook": webhook,
+        "notify": notify,
+    }
     configuration = Configuration(
         workspaces=workspaces,
+        alerting=alerting or AlertingSettings(),
+        reports=reports,
         outputs={name: output for name, output in outputs.items() if output is not None},
         server=server or ServerSettings(listen="127.0.0.1:0"),
         callbacks=callbacks,

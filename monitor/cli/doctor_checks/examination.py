@@ -11,6 +11,7 @@ from monitor.cli.configuration_report import summary
 from monitor.cli.doctor_checks.addresses import server_address
 from monitor.cli.doctor_checks.callbacks_address import callback_address
 from monitor.cli.doctor_checks.clear_text import check_clear_text
+from monitor.cli.doctor_checks.matches import MatchChecks
 from monitor.cli.doctor_checks.storage import check_storage
 from monitor.cli.doctor_checks.workspaces import Surroundings, check_workspace
 from monitor.config import Configuration, Problem, WorkspaceConfiguration
@@ -77,10 +78,12 @@ async def examine(
     _report_all(report, [*about, *check_clear_text(configuration)])
     async with callback_address(configuration, clock=clock) as listening:
         serving = await server_address(configuration.server, configuration.storage)
+        matches = MatchChecks(configuration, now=clock.now())
         surroundings = Surroundings(
             server=configuration.server,
             has_daemon=serving.has_daemon,
             listening=listening,
+            matches=matches,
             clock=clock,
         )
         async with asyncio.TaskGroup() as group:
@@ -102,6 +105,7 @@ async def examine(
             _report_all(report, [*serving.lines, *listening.lines])
             for asked in running:
                 _report_all(report, await asked)
+        _report_all(report, await asyncio.to_thread(matches.lines))
 
 
 def _output_checks(configuration: Configuration, *, clock: Clock) -> Iterator[Check]:

@@ -29,6 +29,7 @@ from monitor.cli.doctor_checks.capabilities import (
     edition_line,
     limits_line,
 )
+from monitor.cli.doctor_checks.matches import READ_SECONDS, MatchChecks
 from monitor.cli.doctor_checks.refreshed_tokens import check_refreshed_tokens
 from monitor.cli.doctor_checks.schedules import check_schedules
 from monitor.config import WorkspaceConfiguration
@@ -54,6 +55,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     server: ServerSettings
     has_daemon: bool
     listening: Listening
+    matches: MatchChecks
     clock: Clock
 
 
@@ -133,12 +135,13 @@ async def _check_probed(
     name, able, now = client.name, probed.capabilities, surroundings.clock.now()
     token, expiry = f"{name} token", f"{name} token expiry"
     schedules, lists = f"{name} schedules", f"{name} flows and plans"
-    person, expires, visible_schedules, visible_lists = await ask_all(
+    person, expires, visible_schedules, visible_lists, matched = await ask_all(
         (
             Check(token, partial(check_person, client, token, able)),
             Check(expiry, partial(check_expiry, client, expiry, now=now)),
             Check(schedules, partial(check_schedules, client, schedules, able)),
             Check(lists, partial(check_lists, client, lists, able)),
+            Check(f"{name} match", partial(surroundings.matches.read, client, able), READ_SECONDS),
         )
     )
     limits = limits_line(
@@ -160,6 +163,7 @@ async def _check_probed(
         *switched_off,
         *visible_schedules,
         *visible_lists,
+        *matched,
         limits,
         *called,
     ]

@@ -40,6 +40,7 @@ def build_server(
         shards=hosting.shown if mirrors is None else mirrors.shown,
         runs=store.stored_runs,
         log=store.log,
+        entries=store.entries,
         clock=clock,
         registry=registry,
         render_metrics=metrics.exposition.render,

@@ -286,6 +286,8 @@ class Daemon:
 
     def _swap(self, configuration: Configuration) -> None:
         self._hosting.configure(configuration)
+        if self._server is not None:
+            self._server.reconfigure(configuration.server)
         self._metrics.configuration_taken(config_hash(configuration))
         self._metrics.reconfigure(configuration.metrics)
         if self._listener is not None:

@@ -216,12 +216,10 @@ class AdminClient:
 
     def _unauthorized(self) -> str:
         if self._address.authorization is None:
-            way = (
+            return (
+                f"the daemon at {self._address.url} wants a token or password; "
                 "add --token-file, or --username and --password-file"
-                if self._address.named_by == "--url"
-                else "restart it, so that it serves as this configuration says"
             )
-            return f"the daemon at {self._address.url} wants a token or password; {way}"
         return (
             f"the daemon at {self._address.url} refuses the token or password of "
             f"{self._address.named_by}; name the one that it was started with"

@@ -153,7 +153,7 @@ def _backtest(daemon: DaemonOptions, running: Path | None, *, since: str, form: 
         address = daemon_client.url_address(daemon)
     else:
         path = running or _configuration_of_the_daemon() or daemon.config
-        address = daemon_client.configured_address(path)
+        address = daemon_client.configured_address(path, daemon)
     lazy.backtest.backtest(daemon.config, daemon=address, since=since, form=form)
 
 

@@ -232,6 +232,16 @@ COMMANDS = (
         ),
     ),
     CommandEntry(
+        "access",
+        "monitor.cli.access:access",
+        "Make a token for a user or program, or list who may come in.",
+        (
+            "access add ada --role operate",
+            "access add prometheus --role metrics --json",
+            "access list -c /etc/dataprep-monitor/monitor.toml",
+        ),
+    ),
+    CommandEntry(
         "completion",
         "monitor.cli.completion:completion",
         "Print the completion script of a shell.",

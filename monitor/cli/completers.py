@@ -41,6 +41,11 @@ def store_actions() -> list[str]:
     return ["check", "export", "import"]
 
 
+def access_actions() -> list[str]:
+    """Offer what can be done with the people and programs that may reach the daemon."""
+    return ["add", "list"]
+
+
 def alert_actions() -> list[str]:
     """Offer what can be done with alerts."""
     return ["list", "backtest"]

@@ -24,10 +24,15 @@ class DaemonAddress(Struct, frozen=True, kw_only=True):
     named_by: str  # the option that named it, for hints
 
 
-def address_of_server(server: ServerSettings) -> DaemonAddress:
-    """Return where the daemon listens that runs with these settings."""
-    authorization = None
-    if server.token is not None:
+def address_of_server(server: ServerSettings, authorization: Secret | None = None) -> DaemonAddress:
+    """Return where the daemon listens that runs with these settings, and how we are let in.
+
+    Of the people in ``[[access]]`` the settings know hashes only; without an authorization, what
+    ``[server]`` itself holds is sent.
+    """
+    if authorization is not None:
+        pass
+    elif server.token is not None:
         authorization = _bearer(server.token)
     elif server.password is not None:
         authorization = _basic(server.username or "", server.password)
@@ -51,20 +56,49 @@ def address_of_url(
     """
     problems: list[str] = []
     base = _url(url, problems)
+    if ca_file is not None and not ca_file.is_file():
+        problems.append(f"--ca-file: {str(ca_file)!r}: there is no such file")
+    authorization = _authorization(
+        problems, token_file=token_file, username=username, password_file=password_file
+    )
+    if problems:
+        raise ConfigurationError(problems)
+    return DaemonAddress(url=base, authorization=authorization, ca_file=ca_file, named_by="--url")
+
+
+def authorization_of(
+    *, token_file: Path | None, username: str | None, password_file: Path | None
+) -> Secret | None:
+    """Return the credentials in the files of a command line, as the value of the header.
+
+    Raises:
+        ConfigurationError: with one sentence for each problem of the options.
+    """
+    problems: list[str] = []
+    found = _authorization(
+        problems, token_file=token_file, username=username, password_file=password_file
+    )
+    if problems:
+        raise ConfigurationError(problems)
+    return found
+
+
+def _authorization(
+    problems: list[str],
+    *,
+    token_file: Path | None,
+    username: str | None,
+    password_file: Path | None,
+) -> Secret | None:
     token = _secret("--token-file", token_file, problems)
     password = _secret("--password-file", password_file, problems)
     if (username is None) != (password_file is None):
         problems.append("--username: goes with --password-file; give both or none")
     if token is not None and password is not None:
         problems.append("--token-file: --password-file is given too; leave one out")
-    if ca_file is not None and not ca_file.is_file():
-        problems.append(f"--ca-file: {str(ca_file)!r}: there is no such file")
-    if problems:
-        raise ConfigurationError(problems)
-    authorization = None if token is None else _bearer(token)
     if password is not None:
-        authorization = _basic(username or "", password)
-    return DaemonAddress(url=base, authorization=authorization, ca_file=ca_file, named_by="--url")
+        return _basic(username or "", password)
+    return None if token is None else _bearer(token)
 
 
 def _url(text: str, problems: list[str]) -> str:

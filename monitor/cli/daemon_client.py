@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Rows = list[dict[str, Any]]
 Query = Mapping[str, str | int | None]
 
-_OF_URL = ("token_file", "username", "password_file", "ca_file")
+_CREDENTIALS = ("token_file", "username", "password_file")
 _PAGE = 1_000  # the most rows of one answer
 
 
@@ -30,12 +30,9 @@ def address_of(options: DaemonOptions) -> DaemonAddress:
         if options.is_typed("config"):
             raise ConfigurationError("--url: -c is given too, and names a daemon; leave one out")
         return url_address(options)
-    typed = [name for name in _OF_URL if options.is_typed(name)]
-    if typed:
-        raise ConfigurationError(
-            [f"--{name.replace('_', '-')}: belongs to --url; add that" for name in typed]
-        )
-    return configured_address(options.config)
+    if options.is_typed("ca_file"):
+        raise ConfigurationError("--ca-file: belongs to --url; add that")
+    return configured_address(options.config, options)
 
 
 def url_address(options: DaemonOptions) -> DaemonAddress:
@@ -49,9 +46,21 @@ def url_address(options: DaemonOptions) -> DaemonAddress:
     )
 
 
-def configured_address(path: Path) -> DaemonAddress:
-    """Return the daemon that runs with a configuration; raises as `address_of` does."""
-    return lazy.daemon_address.address_of_server(lazy.settings_files.load_server(path))
+def configured_address(path: Path, options: DaemonOptions) -> DaemonAddress:
+    """Return the daemon that runs with a configuration; raises as `address_of` does.
+
+    Credentials that are typed go before those of the configuration. Those of the environment are
+    sent only where it has none: they may belong to another server.
+    """
+    server = lazy.settings_files.load_server(path)
+    is_known = server.token is not None or server.password is not None
+    given = {
+        name: getattr(options, name) if options.is_typed(name) or not is_known else None
+        for name in _CREDENTIALS
+    }
+    return lazy.daemon_address.address_of_server(
+        server, lazy.daemon_address.authorization_of(**given)
+    )
 
 
 def get(daemon: DaemonOptions, path: str, query: Query | None = None) -> Any:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from monitor.cli import (
+        access_entries,
         admin,
         api_call,
         backtest,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "access_entries",
     "admin",
     "api_call",
     "backtest",

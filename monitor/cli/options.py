@@ -90,7 +90,7 @@ class DaemonOptions(OptionGroup):
         typer.Option(
             envvar="DATAPREP_MONITOR_TOKEN_FILE",
             metavar="FILE",
-            help="With --url: file with the bearer token of its server.",
+            help="File with the bearer token of the server.",
         ),
     ] = None
     username: Annotated[
@@ -98,7 +98,7 @@ class DaemonOptions(OptionGroup):
         typer.Option(
             envvar="DATAPREP_MONITOR_USERNAME",
             metavar="NAME",
-            help="With --url: user name, for a server with a password.",
+            help="User name, for a server with a password.",
         ),
     ] = None
     password_file: Annotated[
@@ -106,7 +106,7 @@ class DaemonOptions(OptionGroup):
         typer.Option(
             envvar="DATAPREP_MONITOR_PASSWORD_FILE",
             metavar="FILE",
-            help="With --url: file with the password of that user.",
+            help="File with the password of that user.",
         ),
     ] = None
     ca_file: Annotated[

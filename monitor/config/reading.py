@@ -160,6 +160,9 @@ class ConfigurationReader:
         if key.kind is Kind.TABLE and isinstance(value, Mapping):
             return self._texts(value, where)
         hint = hint_of(key, value)
+        if hint is not None and key.setting.is_hidden:
+            self._problems.add_hidden(where, hint)
+            return None
         if hint is not None:
             self._problems.add(where, value, hint)
             return None

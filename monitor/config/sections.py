@@ -13,6 +13,7 @@ from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.outputs.notify.settings import ChannelMatch
 from monitor.outputs.records import RECORDS
 from monitor.polling.settings import InventorySettings, PollSettings
+from monitor.web.settings import AccessEntry
 from monitor.workspace.settings import OauthSettings, WorkspaceSettings
 
 OUTPUTS = tuple(
@@ -37,6 +38,7 @@ SECTIONS = Sections(
         *OUTPUTS,
         section_of("notify.match", ChannelMatch, is_example=True),
         SERVER,
+        section_of("access", AccessEntry, is_optional=True, is_repeated=True, is_example=True),
         section_of("callbacks", ListenerSettings, is_optional=True),
         section_of("storage", StorageSettings),
         section_of("storage.retention", Retention),

@@ -24,6 +24,7 @@ from monitor.model.notifying import why_not_notified
 from monitor.model.secrets import Secret
 from monitor.outputs.records import RECORDS, output_types
 from monitor.tracking.settings import TrackingSettings
+from monitor.web.settings import AccessEntry
 
 Parts = Mapping[str, ReadTable]
 NO_LOCATIONS = NoLocations()
@@ -34,7 +35,7 @@ def find_contradictions(
 ) -> None:
     """Add a problem for each contradiction between settings."""
     workspaces = repeated["workspaces"]
-    for tables in (workspaces, repeated["notify"]):
+    for tables in (workspaces, repeated["notify"], repeated["access"]):
         _names(tables, problems)
     for workspace in workspaces:
         if "callbacks" in workspace.parts:
@@ -42,9 +43,11 @@ def find_contradictions(
     find_channel_contradictions(repeated, problems)
     _listener(workspaces, parts, problems)
     _storage(parts.get("storage"), problems)
-    for part in _with_those_below([*workspaces, *repeated["notify"], *parts.values()]):
+    several = [*workspaces, *repeated["notify"], *repeated["access"]]
+    for part in _with_those_below([*several, *parts.values()]):
         if hasattr(part.section.settings, "problems"):
-            _own_problems(part, problems)
+            more = {"access": _access(repeated)} if part is parts.get("server") else {}
+            _own_problems(part, problems, more)
 
 
 def _with_those_below(parts: Iterable[ReadTable]) -> Iterator[ReadTable]:
@@ -97,10 +100,16 @@ def _storage(part: ReadTable | None, problems: Problems) -> None:
         problems.warn(f"{part.path}.url", part.get("url"), hint)
 
 
-def _own_problems(part: ReadTable, problems: Problems) -> None:
+def _access(repeated: Mapping[str, list[ReadTable]]) -> tuple[AccessEntry, ...]:
+    return tuple(part.build() for part in repeated["access"])
+
+
+def _own_problems(part: ReadTable, problems: Problems, more: Mapping[str, Any]) -> None:
     """Add the problems that the settings report themselves, as sentences ``key: hint``."""
-    for sentence in part.build().problems():
+    for sentence in part.build(**more).problems():
         name, _, hint = sentence.partition(": ")
+        if problems.holds(f"{part.path}.{name}"):
+            continue  # what was given is left out of the settings
         if isinstance(part.get(name), Secret):
             problems.add_hidden(f"{part.path}.{name}", hint)
         elif part.get(name) is None:
@@ -176,7 +185,7 @@ def _built(
         alerting=alerting_settings(parts["alerting"], repeated["alerts"], repeated["silences"]),
         outputs=_outputs(repeated, parts),
         reports=tuple(part.build() for part in repeated["reports"]),
-        server=parts["server"].build(),
+        server=parts["server"].build(access=_access(repeated)),
         callbacks=parts["callbacks"].build() if "callbacks" in parts else None,
         # The store must not drop a callback that its workspace still waits to confirm.
         storage=storage.build(

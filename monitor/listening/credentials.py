@@ -19,6 +19,10 @@ class InvalidCredentials:
         self._delay_seconds = delay_seconds
         self._delayed = 0
 
+    def refuse(self, source: str) -> None:
+        """Count credentials that were not looked at, because too many before were wrong."""
+        self._refusals.add(RefusalReason.TOO_MANY_GUESSES, source)
+
     async def delay(self, source: str) -> None:
         """Count the refusal, and return when its answer may be sent."""
         self._refusals.add(RefusalReason.WRONG_CREDENTIALS, source)

@@ -28,6 +28,7 @@ _SERVER = "dataprep-monitor"  # without a version, which tells an attacker what 
 _CONTENT_TYPE_OPTIONS = istr("X-Content-Type-Options")
 _REFERRER_POLICY = istr("Referrer-Policy")
 _FORWARDED = "X-Forwarded-For"
+_FORWARDED_SCHEME = "X-Forwarded-Proto"
 _HEADERS = 64  # of at most 8 KiB each: a browser behind two proxies sends thirty
 _LINGERING_SECONDS = 2.0  # for a refused body to run dry, so that its sender sees the answer
 STOP_SECONDS = 5.0  # for requests in work, when the listener stops
@@ -155,6 +156,21 @@ def source_of(request: web.BaseRequest) -> str:
     if connection is None:
         return _NOWHERE
     return connection.source_of(request.headers.getall(_FORWARDED, ()))
+
+
+def is_from_proxy(request: web.BaseRequest) -> bool:
+    """True where a trusted proxy sends the request."""
+    connection = _connection(request)
+    return connection is not None and connection.is_proxy
+
+
+def is_secure(request: web.BaseRequest) -> bool:
+    """True where the client speaks TLS: with us, or with the trusted proxy that says so."""
+    if request.secure:
+        return True
+    # Of several proxies the last one speaks with us.
+    schemes = ",".join(request.headers.getall(_FORWARDED_SCHEME, ())).split(",")
+    return schemes[-1].strip().lower() == "https" and is_from_proxy(request)
 
 
 def _connection(request: web.BaseRequest) -> GatedConnection | None:

@@ -23,6 +23,7 @@ class RefusalReason(StrEnum):
 
     TOO_MANY_CONNECTIONS = "too_many_connections"  # of one source
     WRONG_CREDENTIALS = "wrong_credentials"
+    TOO_MANY_GUESSES = "too_many_guesses"  # after which credentials are not looked at
     FOREIGN_HOST = "foreign_host"
     FOREIGN_ORIGIN = "foreign_origin"
     TOO_MANY_WRITES = "too_many_writes"

@@ -34,6 +34,7 @@ class Setting(Struct, frozen=True):
     other_words: Mapping[str, str] = MappingProxyType({})
     section: str | None = None  # where it is not that of the settings type
     may_be_command: bool = False  # a secret that a command may print, too
+    is_hidden: bool = False  # people write secrets here by mistake: a problem does not repeat it
     alternative: str | None = None  # the table below that may stand in its place
 
 

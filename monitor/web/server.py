@@ -10,29 +10,27 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 from prometheus_client import CollectorRegistry, Counter
 
-from monitor.bus.contract import StoredLog, StoredRuns
+from monitor.bus.contract import StoredLog, StoredRuns, StoreEntries
 from monitor.bus.shards import ClusterStatus
 from monitor.listening.credentials import InvalidCredentials
 from monitor.listening.http_listener import STOP_SECONDS, HttpListener
 from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.model.clock import Clock
-from monitor.web.api.event_stream import EventStreams
-from monitor.web.api.json_api import json_api
-from monitor.web.forms.alert_forms import AcknowledgeForm, ExpireForm, SilenceForm
-from monitor.web.forms.form_page import FormPages, PageForm
-from monitor.web.health import ClusterProblems, DaemonStatus, ReadChecks, readiness
-from monitor.web.http.access import authenticate, log_writes, refuse_foreign
-from monitor.web.http.form_bodies import FormTokens
+from monitor.web.access.authentication import PRINCIPAL, Authenticator, authenticate
+from monitor.web.access.routes import Routes
+from monitor.web.access.sessions import Sessions
+from monitor.web.forms.login import LoginPages
+from monitor.web.health import ClusterProblems, DaemonStatus, ReadChecks, Readiness, readiness
+from monitor.web.http.access import IS_OURS, log_writes, refuse_foreign
 from monitor.web.http.problem_details import errors_as_problems
 from monitor.web.http.request_parsing import BODY_SECONDS
 from monitor.web.http.response_writing import in_pieces
 from monitor.web.merged_requests import merged_alerting, merged_requests
-from monitor.web.page.live import LivePages
-from monitor.web.page.shell import PageShell, problems_as_pages
+from monitor.web.page.shell import problems_as_pages
+from monitor.web.principals import Role
 from monitor.web.settings import ServerSettings
 from monitor.web.shown_shards import ShardDirectory, ShownShards, live_state_of, own_or_merged
-from monitor.web.views.all_views import AllViews
-from monitor.web.views.log_follower import LogFollower
+from monitor.web.site import Site
 from monitor.web.views.view import ViewSources
 
 _BODY_BYTES = 64 * 1024
@@ -52,6 +50,7 @@ class Server:
         shards: ShownShards,
         runs: StoredRuns,
         log: StoredLog,
+        entries: StoreEntries,
         clock: Clock,
         registry: CollectorRegistry,
         render_metrics: Render,
@@ -69,6 +68,7 @@ class Server:
         self._listener = HttpListener(
             "server", settings=settings, refusals=self._refusals, clock=clock
         )
+        self._authenticator = self._made_authenticator(entries)
         self._render_metrics = render_metrics
         self._checks = checks
         self._store_id = store_id
@@ -90,21 +90,24 @@ class Server:
             cluster_problems=cluster_problems,
             is_shared=refresh is not None,
         )
-        self._streams = EventStreams(sources)
-        self._views = views = AllViews(sources)
-        self._live = LivePages(clock=clock, kept_seconds=views.overview.kept_seconds)
-        self._follower = LogFollower(log, self._live.on_events, clock=clock)
-        self._json = json_api(
-            self._views,
-            sources=sources,
-            streams=self._streams,
+        self.site = Site(
+            sources,
             requests=merged_requests(directory),
+            has_login=lambda: self._authenticator.settings.has_login,
         )
-        self._page = PageShell(
-            views.pages, status=views.status, live=self._live, clock=clock, url=settings.page_url
+        self._login = LoginPages(
+            shell=self.site.page, tokens=self.site.tokens, authenticator=self._authenticator
         )
-        self._forms = FormPages(shell=self._page, tokens=FormTokens(clock=clock), live=self._live)
-        self._all_forms = _all_forms(sources)
+
+    def _made_authenticator(self, entries: StoreEntries) -> Authenticator:
+        settings, clock = self._settings, self._clock
+        delay_seconds = settings.wrong_credentials_delay_seconds
+        return Authenticator(
+            settings,
+            sessions=Sessions(entries, clock=clock, lasts_seconds=settings.session_seconds),
+            wrong=InvalidCredentials(self._refusals, clock=clock, delay_seconds=delay_seconds),
+            clock=clock,
+        )
 
     async def start(self) -> int:
         """Listen, and return the port, which settings of 0 leave to the system.
@@ -120,40 +123,48 @@ class Server:
 
     def application(self) -> web.Application:
         """Return a new application with every route."""
-        app = web.Application(client_max_size=_BODY_BYTES, middlewares=self._middlewares())
+        routes = self.routes()
+        app = web.Application(client_max_size=_BODY_BYTES, middlewares=self._middlewares(routes))
         app[BODY_SECONDS] = self._settings.body_timeout_seconds
-        app.router.add_get("/metrics", self._metrics)
-        app.router.add_get("/healthz", self._healthz)
-        app.router.add_get("/readyz", self._readyz)
-        self._page.add_routes(app.router)
-        self._forms.add_routes(app.router, self._all_forms)
-        self._json.add_routes(app.router)
+        routes.register(app.router)
         return app
 
-    def _middlewares(self) -> list[Middleware]:
+    def routes(self) -> Routes:
+        """Return every route, with the role that it needs."""
+        routes = Routes()
+        routes.add("GET", "/metrics", self._metrics, Role.METRICS)
+        routes.add("GET", "/healthz", self._healthz, None)
+        routes.add("GET", "/readyz", self._readyz, None)
+        self._login.add_routes(routes)
+        self.site.add_routes(routes)
+        return routes
+
+    def _middlewares(self, routes: Routes) -> list[Middleware]:
         """Return what a request passes before its handler, the outermost first."""
         settings, refusals, clock = self._settings, self._refusals, self._clock
-        wrong = InvalidCredentials(
-            refusals, clock=clock, delay_seconds=settings.wrong_credentials_delay_seconds
-        )
         return [
             in_pieces,
-            problems_as_pages(self._page),
-            refuse_foreign(settings, refusals),
-            authenticate(settings, wrong),
+            problems_as_pages(self.site.page),
+            refuse_foreign(
+                settings, refusals, must_authenticate=lambda: self._authenticator.is_needed
+            ),
+            authenticate(self._authenticator, routes),
             log_writes(settings, refusals, clock=clock),
-            errors_as_problems(self._page.outage),
-            _prepared(self._follower.request, *([] if self._refresh is None else [self._refresh])),
+            errors_as_problems(self.site.page.outage),
+            _prepared(self.site.request, *([] if self._refresh is None else [self._refresh])),
         ]
+
+    def reconfigure(self, settings: ServerSettings) -> None:
+        """Let the people of other settings in; the rest of them is read at start."""
+        self._authenticator.reconfigure(settings)
 
     def tasks(self) -> dict[str, Callable[[], Coroutine[None, None, None]]]:
         """Return what runs beside the listener, by name."""
-        return {"log follower": self._follower.run, "live pages": self._live.run}
+        return self.site.tasks()
 
     async def stop(self) -> None:
         """End the live streams, finish open requests, and stop listening."""
-        self._streams.close()
-        self._live.close()
+        self.site.close()
         await self._listener.stop()
 
     async def _metrics(self, request: web.Request) -> web.Response:
@@ -164,17 +175,16 @@ class Server:
         # By it a program that knows a store sees whether this daemon holds it.
         return web.json_response({"alive": True, "store": self._store_id})
 
-    async def _readyz(self, _: web.Request) -> web.Response:
+    async def _readyz(self, request: web.Request) -> web.Response:
         result = await readiness(self._checks())
+        if not request[IS_OURS] or PRINCIPAL not in request:
+            # The findings name workspaces, receivers and files, which is nothing for strangers.
+            result = Readiness(ready=result.ready, checks={})
         return web.Response(
             status=200 if result.ready else 503,
             body=msgspec.json.encode(result),
             content_type="application/json",
         )
-
-
-def _all_forms(sources: ViewSources) -> tuple[PageForm, ...]:
-    return (SilenceForm(sources), ExpireForm(sources), AcknowledgeForm(sources))
 
 
 def _counted_refusals(registry: CollectorRegistry, clock: Clock) -> Refusals:

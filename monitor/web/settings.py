@@ -2,16 +2,50 @@
 
 from __future__ import annotations
 
+import re
 import socket
+from datetime import UTC, datetime
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from monitor.listening.settings import AddressSettings, listen_address, split_address
 from monitor.model.outside import is_host, is_loopback
 from monitor.model.secrets import Secret
-from monitor.model.settings import StartSetting, hard_to_guess, one_line
+from monitor.model.settings import Setting, StartSetting, hard_to_guess, not_empty, one_line
+from monitor.web.principals import Role
+
+# At most 128 characters of what a browser, a shell and a log line take as they are; no colon,
+# which ends the user name of basic auth, and no dot, which ends the name in a token.
+NAME = "^[A-Za-z0-9][A-Za-z0-9@_+-]{0,127}$"
+_HASH = re.compile(
+    r"\$argon2id\$v=19\$m=(?P<kibibytes>\d{1,9}),t=(?P<passes>\d{1,4}),p=(?P<lanes>\d{1,4})"
+    r"\$[A-Za-z0-9+/]{11,86}\$[A-Za-z0-9+/]{22,86}"
+)
+# Each wrong token costs this much: more would let guesses stop the daemon.
+_MOST = {"kibibytes": 256 * 1024, "passes": 10, "lanes": 16}
+
+
+def name_problem(name: str) -> str | None:
+    """Return why this is no name of an entry; None where it is one."""
+    if re.fullmatch(NAME, name) is None:
+        return "use 1 to 128 of A-Z, a-z, 0-9, @, _, + and -, a letter or digit first"
+    return None
+
+
+def _hashes(texts: str | list[str]) -> str | None:
+    for text in [texts] if isinstance(texts, str) else texts:
+        found = _HASH.fullmatch(text)
+        if found is None:
+            return (
+                "must be what dataprep-monitor access add prints, $argon2id$v=19$...; "
+                "never the token itself"
+            )
+        if any(int(found[name]) > most for name, most in _MOST.items()):
+            return "costs too much at each wrong token: at most m=262144, t=10, p=16"
+    return None
+
 
 _ANY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared only
 
@@ -23,6 +57,12 @@ def _host_names(names: list[str]) -> str | None:
     return 'each must be a host name without scheme and port, such as "monitor.example.com"'
 
 
+def _header_name(name: str) -> str | None:
+    if re.fullmatch(r"[A-Za-z0-9-]{1,100}", name):
+        return None
+    return 'must be the name of a header, such as "X-Forwarded-User"'
+
+
 def _public_url(url: str) -> str | None:
     parts = urlsplit(url)
     is_plain = url.isprintable() and not set(url) & set(" ?#@")
@@ -31,18 +71,78 @@ def _public_url(url: str) -> str | None:
     return 'must be such as "https://monitor.example.com", without credentials, query and "#"'
 
 
+class AccessEntry(Struct, frozen=True, kw_only=True):
+    """One person or program that may reach page, metrics and API. Repeat the table for each.
+
+    It is recognised by a token, by its user name at a trusted proxy, in a client certificate or at
+    an OpenID provider, or by a group that one of these names. The first entry that fits counts.
+    """
+
+    name: Annotated[str, Meta(pattern=NAME), Setting("Its name.", "ada", check=name_problem)]
+    role: Annotated[
+        Role,
+        Setting(
+            "metrics: scrape; read: see everything; operate: also silence, acknowledge, track and "
+            "test channels; admin: also webhooks, replays, dead letters, and the audit.",
+            "read",
+        ),
+    ]
+    token_hash: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Argon2id hash of its token, as dataprep-monitor access add prints it; a list while "
+            "one replaces another.",
+            "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0$"
+            "0123456789012345678901234567890123456789012",
+            check=_hashes,
+            may_be_single=True,
+            is_hidden=True,
+        ),
+    ] = ()
+    users: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Its names at a trusted proxy, an OpenID provider, or in a client certificate.",
+            ["ada@example.com"],
+            check=not_empty,
+            may_be_single=True,
+        ),
+    ] = ()
+    groups: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Groups whose members it stands for, as an OpenID provider or a trusted proxy names "
+            "them.",
+            ["data-operations"],
+            check=not_empty,
+            may_be_single=True,
+        ),
+    ] = ()
+    expires_at: Annotated[
+        datetime | None,
+        Setting("When it stops being accepted.", datetime(2027, 1, 31, 18, tzinfo=UTC)),
+    ] = None
+
+    def problems(self) -> list[str]:
+        """Return one sentence ``key: problem`` for what does not fit together."""
+        if self.token_hash or self.users or self.groups:
+            return []
+        return ["token_hash: nothing recognises it; add token_hash, users or groups"]
+
+
 class ServerSettings(AddressSettings, frozen=True, kw_only=True):
     """The page, the metrics and the admin API."""
 
     listen: Annotated[
         str,
         StartSetting(
-            "HOST:PORT. Outside loopback it needs a token or a password.", check=listen_address
+            "HOST:PORT. Outside loopback it needs [[access]], a token or a password.",
+            check=listen_address,
         ),
     ] = "127.0.0.1:9876"
     token: Annotated[
         Secret | None,
-        StartSetting(
+        Setting(
             "Bearer token that clients must send as Authorization: Bearer; 16 characters or more.",
             "dataprep-monitor-token",
             hard_to_guess(16),
@@ -50,18 +150,41 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
     ] = None
     username: Annotated[
         str | None,
-        StartSetting(
+        Setting(
             "User name of basic auth, for browsers; needs the password.", "operator", check=one_line
         ),
     ] = None
     password: Annotated[
         Secret | None,
-        StartSetting(
+        Setting(
             "Password of basic auth, 12 characters or more; needs the username.",
             "dataprep-monitor-password",
             hard_to_guess(12),
         ),
     ] = None
+    user_header: Annotated[
+        str | None,
+        StartSetting(
+            "Header in which a proxy of trusted_proxies names who is logged in there; users of "
+            "[[access]] has the names.",
+            "X-Forwarded-User",
+            check=_header_name,
+        ),
+    ] = None
+    groups_header: Annotated[
+        str | None,
+        StartSetting(
+            "Header in which it names the groups, with commas between.",
+            "X-Forwarded-Groups",
+            check=_header_name,
+        ),
+    ] = None
+    session_seconds: Annotated[
+        float,
+        Meta(ge=60, le=31_536_000),
+        StartSetting("How long a log-in on the page lasts."),
+    ] = 43_200.0
+    access: tuple[AccessEntry, ...] = ()  # [[access]], which stands beside the section
     allow_anonymous: Annotated[
         bool, StartSetting("Allow access without authentication; for trusted networks only.")
     ] = False
@@ -70,8 +193,8 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
         StartSetting(
             "Names under which browsers and scripts reach the server, beside its listen "
             "address, IP addresses and localhost; without any, and listening on all addresses, "
-            "the name of this machine too. A request for another name is answered 421; /healthz, "
-            "/readyz and /metrics are open under any.",
+            "the name of this machine too. A request for another name is answered 421; /healthz "
+            "and /readyz answer under any, and /metrics where requests authenticate.",
             check=_host_names,
         ),
     ] = ()
@@ -96,7 +219,12 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
     @property
     def has_auth(self) -> bool:
         """True if requests must authenticate."""
-        return self.token is not None or self.password is not None
+        return self.token is not None or self.password is not None or bool(self.access)
+
+    @property
+    def has_login(self) -> bool:
+        """True if the page has a form to log in: else a browser asks for the password itself."""
+        return bool(self.access)
 
     @property
     def page_host(self) -> str:
@@ -125,9 +253,13 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
             problems.append("username: has no password; add password_file")
         if self.password is not None and self.username is None:
             problems.append("username: is needed beside the password; add it")
+        if self.user_header is not None and not self.trusted_proxies:
+            problems.append("user_header: needs trusted_proxies, whose word it is; add them")
+        if self.groups_header is not None and self.user_header is None:
+            problems.append("groups_header: needs user_header beside it; add it")
         if not (is_loopback(self.host) or self.has_auth or self.allow_anonymous):
             problems.append(
-                "listen: others can reach this address: add token_file, or username and "
-                "password_file, or set allow_anonymous = true"
+                "listen: others can reach this address: add [[access]], or token_file, or username "
+                "and password_file, or set allow_anonymous = true"
             )
         return problems

@@ -9,6 +9,7 @@ from msgspec import Struct
 from playwright.async_api import Browser
 
 from monitor.model.clock import SystemClock
+from monitor.web.access.routes import Routes
 from monitor.web.page.live import LivePages
 from monitor.web.page.shell import PageShell
 from monitor.web.views.view import View, WebPage
@@ -55,7 +56,9 @@ async def test_a_part_that_fails_leaves_the_rest(browser: Browser) -> None:
     assert shell.templates.loader is not None
     shell.templates.loader = ChoiceLoader([DictLoader(boxes), shell.templates.loader])
     app = web.Application()
-    shell.add_routes(app.router)
+    routes = Routes()
+    shell.add_routes(routes)
+    routes.register(app.router)
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -237,7 +237,7 @@ async def test_a_server_without_tls_is_recognized(site: Site, run_command: Comma
         (["--url", NOWHERE, "--username", "a"], ["--username: goes with --password-file; give"]),
         (["--url", NOWHERE, "--ca-file", "/no"], ["--ca-file: '/no': there is no such file"]),
         (["--url", "x", "--token-file", "/no"], ["--url: 'x' is no http", "--token-file: '/no'"]),
-        (["-c", "x", "--token-file", "y"], ["--token-file: belongs to --url; add that"]),
+        (["-c", "x", "--ca-file", "y"], ["--ca-file: belongs to --url; add that"]),
         (["--output", "xml"], ["'xml' is not one of 'table', 'wide', 'json', 'csv'"]),
         (["--json", "-o", "csv"], ["--json and --output csv are two forms; name one"]),
     ],

@@ -128,6 +128,36 @@ BROKEN_RULES: tuple[Row, ...] = (
     ("server.public_url", "monitor.example.com", f'"monitor.example.com": {NO_PAGE_URL}'),
     ("server.public_url", "https://me:pw@x", f'"https://***@x": {NO_PAGE_URL}'),
     ("server.public_url", "https://x/?a=b", f'"https://x/?a=b": {NO_PAGE_URL}'),
+    (
+        "server.user_header",
+        "X Forwarded User",
+        '"X Forwarded User": must be the name of a header, such as "X-Forwarded-User"',
+    ),
+    (
+        "server.groups_header",
+        "X-Groups:",
+        '"X-Groups:": must be the name of a header, such as "X-Forwarded-User"',
+    ),
+    (
+        "access[0].name",
+        "ada.lovelace",
+        ('"ada.lovelace": use 1 to 128 of A-Z, a-z, 0-9, @, _, + and -, a letter or digit first'),
+    ),
+    (
+        "access[0].role",
+        "root",
+        '"root": must be one of metrics, read, operate, admin',
+    ),
+    ("access[0].users", [], "[]: must not be empty; leave the key out instead"),
+    ("access[0].groups", [""], '[""]: must not be empty; leave the key out instead'),
+    (
+        "access[0].token_hash",
+        "the-token-itself",
+        (
+            "***: must be what dataprep-monitor access add prints, $argon2id$v=19$...; never the "
+            "token itself"
+        ),
+    ),
     ("server.hosts", ["*.example"], f'["*.example"]: {NO_NAME}'),
     ("server.hosts", ["2001:db8::1"], f'["2001:db8::1"]: {NO_NAME}'),
     ("server.trusted_proxies", ["proxy"], f'["proxy"]: {NO_NETWORK}'),

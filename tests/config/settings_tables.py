@@ -18,6 +18,9 @@ from monitor.model.secrets import Secret
 
 TOKEN = "token-of-the-workspace"
 TOKEN_NEEDED = "give it as token_file or token_env or token_credential, or add [workspaces.oauth]"
+TOKEN_HASH = (
+    "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5bm9ib2R5$dwTzTfQOKFKKmT4iZhD2OK1D5xkYS1cRBkaHmj0Wjkw"
+)
 CALLBACK_SECRET = "callback-secret-of-32-characters"
 CHANNEL_URL = "ntfys://ntfy.example.com/data-team"
 WEBHOOK_SECRET = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
@@ -122,6 +125,17 @@ def report(**changes: Any) -> dict[str, Any]:
     return {"name": "last-night", "at": "0 7 * * *", **changes}
 
 
+def person(name: str = "ada", **changes: Any) -> dict[str, Any]:
+    """Return the least that lets a user in, with changes."""
+    return {
+        "name": name,
+        "role": "operate",
+        "users": "ada@example.com",
+        "token_hash": TOKEN_HASH,
+        **changes,
+    }
+
+
 def everything() -> dict[str, Any]:
     """Return a configuration with every section that may be absent."""
     return {
@@ -134,6 +148,7 @@ def everything() -> dict[str, Any]:
         "alerts": [{"rule": "failing_repeatedly"}],
         "silences": [silence()],
         "reports": [report()],
+        "access": [person()],
     }
 
 

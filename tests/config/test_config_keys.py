@@ -60,6 +60,8 @@ def test_every_check_choice_and_file_is_broken_once() -> None:
             "workspaces[0].callbacks.secret",
             "give it as secret_file or secret_env or secret_credential",
         ),
+        ("access[0].name", 'is needed, such as name = "ada"'),
+        ("access[0].role", 'is needed, such as role = "read"'),
         ("alertmanager.urls", 'is needed, such as urls = ["http://127.0.0.1:9093"]'),
         ("webhook.url", 'is needed, such as url = "https://hooks.example.com/dataprep"'),
         (
@@ -91,6 +93,8 @@ def test_a_needed_key_is_missed(where: str, sentence: str) -> None:
 def test_nothing_else_is_needed() -> None:
     """A new key that is needed fails here until it is missed above."""
     assert sorted(where for where, key in KEYS.items() if key.is_required) == [
+        "access[0].name",
+        "access[0].role",
         "alertmanager.urls",
         "alerts[0].rule",
         "file.path",

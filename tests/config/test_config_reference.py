@@ -105,11 +105,19 @@ NEEDED = {
         }
         for name in ("deadline_timezone", "deadline_days", "counts", "counts_from")
     },
+    "user_header": {"trusted_proxies": '["192.0.2.7"]'},
+    "groups_header": {
+        "trusted_proxies": '["192.0.2.7"]',
+        "#user_header": '"X-Forwarded-User"',
+    },
     "holidays": {"rule": '"schedule_missed"', "#name": '"orders_missed"'},
     "holiday_dates": {"rule": '"schedule_missed"', "#name": '"orders_missed"'},
     "notify.holidays": {"#mute": '["holidays UTC"]'},
     "notify.holiday_dates": {"#mute": '["holidays UTC"]'},
 }
+
+# Nothing recognises an entry without one of three keys.
+NEEDED_IN = {"access": {"#users": '"ada"'}}
 
 
 def section_at(at: int) -> tuple[int, Section]:
@@ -156,8 +164,10 @@ def put_in_force(at: int) -> list[str]:
             lines[head] += f'\n{other} = "ANOTHER"'
     if name == "key_file":
         lines = [line.replace("#certificate_file", "certificate_file") for line in lines]
-    for key, value in NEEDED.get(f"{section.path}.{name}", NEEDED.get(name, {})).items():
-        index = next(n for n in range(head, len(lines)) if lines[n].startswith(f"{key} = "))
+    needed = NEEDED.get(f"{section.path}.{name}", NEEDED.get(name, {}))
+    for key, value in {**NEEDED_IN.get(section.path, {}), **needed}.items():
+        starts = (f"{key} = ", f"{key.removeprefix('#')} = ")
+        index = next(n for n in range(head, len(lines)) if lines[n].startswith(starts))
         lines[index] = f"{key.removeprefix('#')} = {value}"
     return lines
 
@@ -263,7 +273,7 @@ def examples() -> list[str]:
 
 def test_the_examples_of_the_readme_can_be_used() -> None:
     """Each block of settings is valid."""
-    assert len(examples()) == 9
+    assert len(examples()) == 10
     assert all(parsed(text) for text in examples())
 
 

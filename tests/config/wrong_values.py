@@ -59,7 +59,10 @@ def wrong_types() -> Iterator[Row]:
             names = ", ".join(forms)
             yield where, "a secret", f"***: a secret may not stand in the file; use {names}"
         else:
-            yield where, *WRONG_TYPES[key.kind]
+            value, sentence = WRONG_TYPES[key.kind]
+            if key.setting.is_hidden:
+                sentence = f"***: {sentence.partition(': ')[2]}"
+            yield where, value, sentence
 
 
 def out_of_range() -> Iterator[Row]:

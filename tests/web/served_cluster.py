@@ -145,6 +145,7 @@ async def served_cluster(
         shards=made.shown,
         runs=shards[0].bus,
         log=LogOfShards(shards),
+        entries=shards[0].bus.entries,
         clock=clock,
         registry=CollectorRegistry(),
         render_metrics=render,

@@ -69,6 +69,7 @@ async def serving(
         shards=lambda: shards,
         runs=bus,
         log=SoleLog(bus),
+        entries=bus.entries,
         clock=clock,
         registry=registry,
         render_metrics=render,

@@ -22,7 +22,7 @@ GUARDED = ServerSettings(
 BY_TOKEN = ServerSettings(
     listen="127.0.0.1:0", token=Secret(TOKEN), wrong_credentials_delay_seconds=0
 )
-CLOSED = ("/", "/static/page.js", "/metrics", "/api/v1/runs", "/api/v1/events/stream", "/none")
+CLOSED = ("/", "/metrics", "/api/v1/runs", "/api/v1/events/stream", "/none")
 
 
 def basic(credentials: str) -> str:

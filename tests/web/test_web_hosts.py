@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import structlog
 
+from monitor.model.secrets import Secret
 from monitor.web.settings import ServerSettings
 from tests.web.site import Site
 
@@ -63,10 +64,36 @@ async def test_a_foreign_host_is_misdirected(site: Site, path: str) -> None:
     assert types == {"application/problem+json"}
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
-async def test_health_and_metrics_answer_under_any_name(site: Site, path: str) -> None:
-    """An orchestrator and a scraper may use any name of the machine."""
-    assert (await site.get(path, headers={"Host": "monitor:9876"})).status == 200
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+async def test_health_answers_under_any_name(site: Site, path: str) -> None:
+    """An orchestrator may use any name of the machine, and learns that all is well, no names."""
+    answer = await site.get(path, headers={"Host": "monitor:9876"})
+
+    assert answer.status == 200
+    assert "store" in (await site.get("/readyz")).document["checks"]
+    if path == "/readyz":
+        assert answer.document == {"ready": True, "checks": {}}
+
+
+async def test_metrics_without_authentication_have_our_names_only(site: Site) -> None:
+    """A rebinding page would read them as a scraper does; an address has no name to rebind."""
+    assert (await site.get("/metrics", headers={"Host": "monitor:9876"})).status == 421
+    assert (await site.get("/metrics")).status == 200
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ServerSettings(listen="127.0.0.1:0", token=Secret("a token for scripts")),
+        ServerSettings(listen="127.0.0.1:0", allow_anonymous=True),
+    ],
+    ids=["token", "anonymous"],
+)
+async def test_metrics_answer_under_any_name_where_that_was_chosen(site: Site) -> None:
+    """A scraper that authenticates, or that all may read like, uses any name of the machine."""
+    headers = {"Host": "monitor:9876", "Authorization": "Bearer a token for scripts"}
+
+    assert (await site.get("/metrics", headers=headers)).status == 200
 
 
 @pytest.mark.parametrize(

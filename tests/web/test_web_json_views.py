@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 from msgspec import Struct
 
+from monitor.web.access.routes import Routes
 from monitor.web.api.json_api import JsonApi
 from monitor.web.http.problem_details import StoreOutage, errors_as_problems
 from monitor.web.http.response_writing import encode_in_slices, in_pieces
@@ -52,7 +53,9 @@ VIEW = View(
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
     """Yield a client of a server that has one view."""
     app = web.Application(middlewares=[in_pieces, errors_as_problems(StoreOutage(ManualClock()))])
-    JsonApi(views=[VIEW], writes=(), raw=(), settings=ServerSettings()).add_routes(app.router)
+    routes = Routes()
+    JsonApi(views=[VIEW], writes=(), raw=(), settings=ServerSettings()).add_routes(routes)
+    routes.register(app.router)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -10,6 +10,7 @@ from monitor.outputs.dead_letters import LetterAction, LettersProcessed
 from monitor.web.api.route_types import ApiWrite
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import unknown
+from monitor.web.principals import Role
 from monitor.web.views.view import NoParameters, ViewSources
 
 _MOST_IDS = 1_000
@@ -32,6 +33,7 @@ def resend_write(sources: ViewSources) -> ApiWrite:
         name="resend_dead_letters",
         summary="Send events that an output refused to it again, with the same ids.",
         api="/api/v1/dead-letters/resend",
+        role=Role.ADMIN,
         body=LettersRequest,
         answer=LettersProcessed,
         problems=_NO_OUTPUT,
@@ -47,6 +49,7 @@ def drop_write(sources: ViewSources) -> ApiWrite:
         name="drop_dead_letters",
         summary="Delete dead letters of an output, which is never sent these events any more.",
         api="/api/v1/dead-letters/drop",
+        role=Role.ADMIN,
         body=LettersRequest,
         answer=LettersProcessed,
         problems=_NO_OUTPUT,

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from monitor.web.access.routes import Routes
 from monitor.web.api.badges import Badges
 from monitor.web.api.dead_letters import drop_write, resend_write
 from monitor.web.api.event_stream import EventStreams, stream_route
@@ -55,14 +56,13 @@ class JsonApi:
         self._raw = (*raw, itself)
         self._settings = settings
 
-    def add_routes(self, router: web.UrlDispatcher) -> None:
-        """Add every route; what is read answers HEAD too."""
+    def add_routes(self, routes: Routes) -> None:
         for view in self._views:
-            router.add_get(view.api, partial(_serve, view))
+            routes.add("GET", view.api, partial(_serve, view), view.role)
         for route in self._raw:
-            router.add_get(route.api, route.serve)
+            routes.add("GET", route.api, route.serve, route.role)
         for write in self._writes:
-            router.add_route(write.method, write.api, write.serve)
+            routes.add(write.method, write.api, write.serve, write.role)
 
     async def _serve_document(self, request: web.Request) -> web.Response:
         parse_query(NoParameters, request.match_info, request.query.items())

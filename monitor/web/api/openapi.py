@@ -32,14 +32,14 @@ time zone, durations are seconds. What changes something takes `Content-Type: ap
 _PROBLEMS = {
     400: "A parameter or the body does not fit; `detail` names it.",
     401: "The credentials are wrong or absent.",
-    403: "A page of another origin may change nothing.",
+    403: "The role does not suffice, or a page of another origin asks for a change.",
     404: "What the request names is not known.",
     408: "The body did not arrive in time.",
     409: "It cannot be done as things are.",
     413: "The body is too long.",
     415: "The body is not `application/json`.",
     421: "The server has another name; see `hosts` in `[server]`.",
-    429: "Too many writes in a minute; see `Retry-After`.",
+    429: "Too many writes in a minute, or too many wrong credentials; see `Retry-After`.",
     503: "It cannot be done now; try again.",
 }
 _OF_READS = (400, 404, 409, 503)
@@ -176,7 +176,7 @@ def openapi_document(
     schemes = {
         name: scheme
         for name, scheme in _SCHEMES.items()
-        if (settings.token if name == "bearer" else settings.password) is not None
+        if settings.access or (settings.token if name == "bearer" else settings.password)
     }
     return {
         "openapi": "3.1.0",
@@ -197,7 +197,7 @@ class _Operations:
 
     def __init__(self, schemas: ComponentSchemas, *, has_auth: bool) -> None:
         self._schemas = schemas
-        self._always = (401, 421) if has_auth else (421,)
+        self._always = (401, 403, 421, 429) if has_auth else (421,)
 
     def view(self, view: View) -> dict[str, Any]:
         return {

@@ -12,6 +12,7 @@ from monitor.outputs.replaying import Replayed
 from monitor.web.api.route_types import ApiWrite
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import one_line, unknown
+from monitor.web.principals import Role
 from monitor.web.views.view import NoParameters, ViewSources
 
 
@@ -38,6 +39,7 @@ def replay_write(sources: ViewSources) -> ApiWrite:
         name="replay",
         summary="Send recorded events to one output again, with the same ids.",
         api="/api/v1/replay",
+        role=Role.ADMIN,
         body=ReplayRequest,
         answer=Replayed,
         problems={404: "There is no such output."},

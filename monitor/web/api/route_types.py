@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from monitor.web.http.problem_details import Handler
 from monitor.web.http.request_parsing import answer_json, parse_query, read_body
+from monitor.web.principals import Role
 from monitor.web.views.view import NoParameters
 
 
@@ -39,6 +40,7 @@ class ApiWrite:
     summary: str  # one sentence: what it does
     api: str  # its route, such as "/api/v1/silences/{id}"
     method: Literal["POST", "DELETE"] = "POST"
+    role: Role
     path: type[Struct] = NoParameters  # a field for each name in the route
     body: type[Struct] | None
     answer: type[Struct]
@@ -64,4 +66,5 @@ class RawRoute:
     answer: Any  # type of the body, or of one message of a stream
     problems: Mapping[int, str] = field(default_factory=dict)
     has_tag: bool = False  # answers 304
+    role: Role = Role.READ
     serve: Handler

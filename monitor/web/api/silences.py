@@ -14,6 +14,7 @@ from monitor.model.errors import ConfigurationError
 from monitor.web.api.route_types import ApiWrite, Confirmation
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line
+from monitor.web.principals import Role
 from monitor.web.views.alerts.alert_models import SilenceView, silence_view
 from monitor.web.views.alerts.silences import silence_to_end
 from monitor.web.views.view import NoParameters, ViewSources
@@ -67,6 +68,7 @@ def silence_write(sources: ViewSources) -> ApiWrite:
         name="add_silence",
         summary="Suppress the notifications of matching alerts until a time.",
         api="/api/v1/silences",
+        role=Role.OPERATE,
         body=SilenceRequest,
         answer=SilenceView,
         status=201,
@@ -87,6 +89,7 @@ def expire_write(sources: ViewSources) -> ApiWrite:
         summary="End a silence now.",
         api="/api/v1/silences/{id}",
         method="DELETE",
+        role=Role.OPERATE,
         path=SilencePath,
         body=None,
         answer=Confirmation,
@@ -121,6 +124,7 @@ def acknowledge_write(sources: ViewSources) -> ApiWrite:
         name="acknowledge",
         summary="Stop the reminders of one open alert, for some time or until it ends.",
         api="/api/v1/acknowledgements",
+        role=Role.OPERATE,
         body=AcknowledgementRequest,
         answer=Confirmation,
         status=201,

@@ -8,6 +8,7 @@ from monitor.model.outside import is_id_of, why_no_id
 from monitor.model.runs import RunKind
 from monitor.web.api.route_types import ApiWrite, Confirmation
 from monitor.web.http.problem_details import ProblemDetails
+from monitor.web.principals import Role
 from monitor.web.requests import Requests
 from monitor.web.views.view import NoParameters
 
@@ -32,6 +33,7 @@ def track_write(requests: Requests) -> ApiWrite:
         name="track",
         summary="Follow a run that no list of the workspace shows.",
         api="/api/v1/track",
+        role=Role.OPERATE,
         body=TrackRequest,
         answer=Confirmation,
         status=202,
@@ -49,6 +51,7 @@ def untrack_write(requests: Requests) -> ApiWrite:
         name="untrack",
         summary="Drop a request to follow a run that the workspace has not answered yet.",
         api="/api/v1/untrack",
+        role=Role.OPERATE,
         body=TrackRequest,
         answer=Confirmation,
         problems={

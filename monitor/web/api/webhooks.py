@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from monitor.web.api.route_types import ApiWrite
+from monitor.web.principals import Role
 from monitor.web.requests import Requests
 from monitor.web.views.view import NoParameters, View
 
@@ -102,6 +103,7 @@ def webhooks_write(requests: Requests) -> ApiWrite:
         name="act_on_webhooks",
         summary="Register, test or delete webhook tasks.",
         api="/api/v1/webhooks",
+        role=Role.ADMIN,
         body=WebhooksRequest,
         answer=WebhookResults,
         problems={409: "The workspace is not known, or cannot do that."},

@@ -11,11 +11,14 @@ from typing import Any, ClassVar
 
 from aiohttp import web
 
-from monitor.web.http.access import ANYBODY, AUTHOR
+from monitor.listening.http_listener import is_secure
+from monitor.web.access.routes import Routes
+from monitor.web.http.access import AUTHOR
 from monitor.web.http.form_bodies import Fields, FormTokens, read_form
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.page.live import LivePages
 from monitor.web.page.shell import PageShell, page_of_its_own
+from monitor.web.principals import ANYBODY, Role
 from monitor.web.views.view import ViewSources, WebPage
 
 _BY_TOKEN = "token"  # noqa: S105 - the author of requests with the bearer token, no name
@@ -54,6 +57,7 @@ class PageForm(abc.ABC):
     title: ClassVar[str]
     template: ClassVar[str]
     fields: ClassVar[tuple[str, ...]]
+    role: ClassVar[Role] = Role.OPERATE
 
     def __init__(self, sources: ViewSources) -> None:
         self._sources = sources
@@ -88,10 +92,10 @@ class FormPages:
         self._tokens = tokens
         self._live = live
 
-    def add_routes(self, router: web.UrlDispatcher, forms: tuple[PageForm, ...]) -> None:
+    def add_routes(self, routes: Routes, forms: tuple[PageForm, ...]) -> None:
         for form in forms:
-            router.add_get(form.path, partial(self._show, form))
-            router.add_post(form.path, partial(self._submit, form))
+            routes.add("GET", form.path, partial(self._show, form), form.role)
+            routes.add("POST", form.path, partial(self._submit, form), form.role)
 
     async def _show(self, form: PageForm, request: web.Request) -> web.Response:
         try:
@@ -146,7 +150,7 @@ class FormPages:
             **state.shown,
         )  # fmt: skip
         response = page_of_its_own(body, status)
-        self._tokens.keep(response, key, is_secure=request.secure)
+        self._tokens.keep(response, key, is_secure=is_secure(request))
         return response
 
     async def _problem(self, request: web.Request, problem: ProblemDetails) -> web.Response:
@@ -157,4 +161,4 @@ class FormPages:
 def _author(request: web.Request) -> str:
     """Return the user's name, empty where the user is not logged in by name."""
     author: str = request[AUTHOR]
-    return "" if author in (ANYBODY, _BY_TOKEN) else author
+    return "" if author in (ANYBODY.name, _BY_TOKEN) else author

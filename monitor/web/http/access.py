@@ -6,10 +6,10 @@ that only its own machine can reach; and a page's DNS may lead its own name here
 
 from __future__ import annotations
 
-import base64
 import ipaddress
 import math
 import re
+from collections.abc import Callable
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
@@ -17,44 +17,52 @@ import structlog
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Middleware
 
-from monitor.listening.credentials import InvalidCredentials
 from monitor.listening.http_listener import source_of
 from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.clock import Clock
-from monitor.model.secrets import Secret
 from monitor.web.http.problem_details import Handler, problem_response
 from monitor.web.http.request_parsing import BODY, one_line
 from monitor.web.settings import ServerSettings
 
 log = structlog.get_logger()
 
-# What orchestrators and scrapers read, under any name; a rebinding page learns little from it.
-_OPEN_PATHS = ("/healthz", "/readyz", "/metrics")
+# What orchestrators read under any name; a rebinding page learns nothing from it.
+_HEALTH_PATHS = ("/healthz", "/readyz")
+_METRICS_PATH = "/metrics"
 READING = (hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS)
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@/?#\s]+)(?::([0-9]{1,5}))?")
 _PORTS = {"http": 80, "https": 443}
 
-_WITHOUT_CREDENTIALS = ("/healthz", "/readyz")
-ANYBODY = "anonymous"
-AUTHOR = web.RequestKey("author", str)  # who sends a request: a user's name, or "token"
+AUTHOR = web.RequestKey("author", str)  # who sends a request, as the log and the audit name him
+IS_OURS = web.RequestKey("is_ours", bool)  # False where another name is asked for
 _SOURCES_REMEMBERED = 1_000
 _WRITE_SECONDS = 60.0
 _PATH_SHOWN = 200  # characters
 _BODY_SHOWN = 1_000
 
 
-def refuse_foreign(settings: ServerSettings, refusals: Refusals) -> Middleware:
+def refuse_foreign(
+    settings: ServerSettings, refusals: Refusals, *, must_authenticate: Callable[[], bool]
+) -> Middleware:
     """Return the middleware that serves our own names, and writes of our own pages, only."""
     named = (settings.page_host, *settings.hosts)
     names = frozenset(map(_plain, (settings.host, *map(_as_sent, named))))
 
+    def is_open(path: str) -> bool:
+        """True for what is served under any name: a scraper's may be that of a container."""
+        if path == _METRICS_PATH:
+            # A rebinding page has no credentials; without any, it would read the metrics.
+            return settings.allow_anonymous or must_authenticate()
+        return path in _HEALTH_PATHS
+
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.path in _OPEN_PATHS and request.method in READING:
-            return await handler(request)
         host = _parts(",".join(request.headers.getall(hdrs.HOST, ())))
-        if host is None or not _is_ours(host[0], names):
+        request[IS_OURS] = host is not None and _is_ours(host[0], names)
+        if request.method in READING and is_open(request.path):
+            return await handler(request)
+        if host is None or not request[IS_OURS]:
             refusals.add(RefusalReason.FOREIGN_HOST, source_of(request))
             return problem_response(
                 421, "this server has another name; add the name to hosts in [server]"
@@ -120,51 +128,6 @@ def _as_sent(name: str) -> str:
 
 def _plain(name: str) -> str:
     return name.lower().removesuffix(".")
-
-
-def authenticate(settings: ServerSettings, wrong: InvalidCredentials) -> Middleware:
-    """Return the middleware that accepts only requests with the token or the password."""
-    has_auth = settings.has_auth
-
-    @web.middleware
-    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        request[AUTHOR] = ANYBODY
-        if has_auth and request.path not in _WITHOUT_CREDENTIALS:
-            author = _author(request, settings)
-            if author is None:
-                # Without credentials nothing was guessed: a browser asks so for the way to log in.
-                if hdrs.AUTHORIZATION in request.headers:
-                    await wrong.delay(source_of(request))
-                return _challenge(settings)
-            request[AUTHOR] = author
-        return await handler(request)
-
-    return check
-
-
-def _challenge(settings: ServerSettings) -> web.Response:
-    answer = problem_response(401, "this server needs a bearer token or a password")
-    scheme = "Basic" if settings.password is not None else "Bearer"
-    answer.headers["WWW-Authenticate"] = f'{scheme} realm="dataprep-monitor"'
-    return answer
-
-
-def _author(request: web.Request, settings: ServerSettings) -> str | None:
-    """Return who sends a request, None where the credentials are wrong or absent."""
-    scheme, _, credentials = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
-    if scheme.lower() == "bearer" and settings.token is not None:
-        return "token" if settings.token.matches(credentials.strip()) else None
-    if scheme.lower() == "basic" and settings.password is not None:
-        try:
-            decoded = base64.b64decode(credentials, validate=True).decode()
-        except ValueError:  # no base64, or no text in it
-            return None
-        username, _, password = decoded.partition(":")
-        # Both are compared, so that the response time does not reveal which of them failed.
-        is_password = settings.password.matches(password)
-        is_username = Secret(settings.username or "").matches(username)
-        return settings.username if is_password and is_username else None
-    return None
 
 
 class WriteRates:

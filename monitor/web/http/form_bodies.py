@@ -71,8 +71,10 @@ class FormTokens:
         return hmac.new(self._secret, f"{key} {issued}".encode(), "sha256").hexdigest()
 
 
-async def read_form(request: web.Request, names: Collection[str]) -> tuple[Fields, str]:
-    """Return the fields of a form, and its token; the token is not in the line of the log.
+async def read_form(
+    request: web.Request, names: Collection[str], *, hidden: Collection[str] = ()
+) -> tuple[Fields, str]:
+    """Return the fields of a form, and its token, which no line of the log has, nor ``hidden``.
 
     Raises:
         ProblemDetails: it is no form, too large, has other fields, or is not there in time.
@@ -99,5 +101,5 @@ async def read_form(request: web.Request, names: Collection[str]) -> tuple[Field
     if len(fields) < len(pairs):
         raise ProblemDetails(400, "body: a field is given twice")
     token = fields.pop(TOKEN, "")
-    request[BODY] = fields
+    request[BODY] = {name: text for name, text in fields.items() if name not in hidden}
     return fields, token

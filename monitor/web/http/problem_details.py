@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 import structlog
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.typedefs import Middleware
 from msgspec import Struct
 
@@ -27,6 +27,7 @@ _ANOTHER_SECONDS = 60.0  # without a refusal: the next one begins another outage
 
 NOT_FOUND = "there is nothing under this address; /api/v1/openapi.json lists the JSON API"
 _METHOD_SHOWN = 20  # characters of a method, which may be anything
+_FOR_SCRIPTS = ("/api/", "/schemas", "/metrics", "/healthz", "/readyz")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -62,6 +63,12 @@ class ProblemDetails(Exception):  # noqa: N818 - a response on its way out, neve
         super().__init__(detail)
         self.status = status
         self.detail = detail
+
+
+def is_for_people(request: web.Request) -> bool:
+    """True where a browser asks for a page."""
+    accepted = request.headers.get(hdrs.ACCEPT, "")
+    return "text/html" in accepted and not request.path.startswith(_FOR_SCRIPTS)
 
 
 def number(name: str, text: str, *, most: int) -> int:

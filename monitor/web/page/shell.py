@@ -26,7 +26,14 @@ from monitor import __version__
 from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
-from monitor.web.http.problem_details import Handler, ProblemDetails, ProblemDocument, StoreOutage
+from monitor.web.access.routes import Routes
+from monitor.web.http.problem_details import (
+    Handler,
+    ProblemDetails,
+    ProblemDocument,
+    StoreOutage,
+    is_for_people,
+)
 from monitor.web.http.request_parsing import parse_queries, url_of
 from monitor.web.http.response_writing import holds, tag_of, takes_gzip
 from monitor.web.page import charts
@@ -35,6 +42,7 @@ from monitor.web.page.live import LivePages
 from monitor.web.page.static_files import StaticFiles
 from monitor.web.page.svg import SVG_FILTERS
 from monitor.web.page.template_filters import FILTERS, linked, pipeline_path, run_path
+from monitor.web.principals import Role
 from monitor.web.views.overview.status import StateSummary
 from monitor.web.views.view import NoParameters, View, WebPage
 
@@ -63,7 +71,6 @@ _TITLES = {
 }
 # Answered before it is known who asks: their page shows no state.
 _OF_STRANGERS = (401, 403, 421)
-_FOR_SCRIPTS = ("/api/", "/schemas", "/metrics", "/healthz", "/readyz")
 _KEPT = (hdrs.WWW_AUTHENTICATE, hdrs.RETRY_AFTER, hdrs.ALLOW)
 
 
@@ -122,6 +129,7 @@ class PageShell:
         live: LivePages,
         clock: Clock,
         url: str | None = None,
+        has_login: Callable[[], bool] = lambda: False,
     ) -> None:
         """``url``: of the overview, as links from elsewhere have it; the page's own go without."""
         self._pages = pages
@@ -138,6 +146,7 @@ class PageShell:
             static=files.urls.__getitem__,
             version=__version__,
             own_url=url or "",
+            has_login=has_login,
             menu=[page for page in pages if page.in_menu],
             run_path=run_path,
             pipeline_path=pipeline_path,
@@ -146,11 +155,11 @@ class PageShell:
         for name in self.templates.list_templates():
             self.templates.get_template(name)  # compiled now, which takes longer than a step may
 
-    def add_routes(self, router: web.UrlDispatcher) -> None:
+    def add_routes(self, routes: Routes) -> None:
         for page in self._pages:
-            router.add_get(page.path, partial(self._serve, page))
-        self._files.add_routes(router)
-        router.add_get("/live", self._live.serve)
+            routes.add("GET", page.path, partial(self._serve, page), page.role)
+        self._files.add_routes(routes)
+        routes.add("GET", "/live", self._live.serve, Role.READ)
 
     async def _serve(self, page: WebPage, request: web.Request) -> web.Response:
         is_part = "HX-Request" in request.headers
@@ -306,18 +315,12 @@ def problems_as_pages(shell: PageShell) -> Middleware:
     @web.middleware
     async def show(request: web.Request, handler: Handler) -> web.StreamResponse:
         answer = await handler(request)
-        if answer.content_type != "application/problem+json" or not _is_for_people(request):
+        if answer.content_type != "application/problem+json" or not is_for_people(request):
             return answer
         assert isinstance(answer, web.Response)  # noqa: S101 - for the type checker
         return await _page(shell, answer)
 
     return show
-
-
-def _is_for_people(request: web.Request) -> bool:
-    return "text/html" in request.headers.get(hdrs.ACCEPT, "") and not request.path.startswith(
-        _FOR_SCRIPTS
-    )
 
 
 async def _page(shell: PageShell, answer: web.Response) -> web.Response:

@@ -12,6 +12,7 @@ from importlib.resources.abc import Traversable
 from aiohttp import web
 from msgspec import Struct
 
+from monitor.web.access.routes import Routes
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.response_writing import holds, takes_gzip
 
@@ -37,8 +38,9 @@ class StaticFiles:
             name: f"/static/{name}?v={file.tag[:12]}" for name, file in self._files.items()
         }
 
-    def add_routes(self, router: web.UrlDispatcher) -> None:
-        router.add_get("/static/{name:.+}", self._serve)
+    def add_routes(self, routes: Routes) -> None:
+        # Open: the form to log in needs them.
+        routes.add("GET", "/static/{name:.+}", self._serve, None)
 
     async def _serve(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]

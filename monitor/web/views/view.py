@@ -22,6 +22,7 @@ from monitor.model.live_state import WorkspaceStatus
 from monitor.web.health import ClusterProblems, DaemonStatus, ReadChecks
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import unknown
+from monitor.web.principals import Role
 from monitor.web.requests import AlertingRequests
 from monitor.web.settings import ServerSettings
 from monitor.web.shown_shards import ShardDirectory, ShownLiveState
@@ -120,6 +121,7 @@ class View:
     api: str  # its route, such as "/api/v1/runs/{workspace}/{kind}/{id}"
     query: type[Struct]
     answer: type[Struct]
+    role: Role = Role.READ  # that who reads it needs
     read: Callable[[Any], Awaitable[Struct]]  # of ``query``, which a type cannot say here
 
 
@@ -160,4 +162,5 @@ class WebPage:
     scripts: tuple[str, ...] = ()  # files of ``static`` that this page needs beside the usual ones
     styles: tuple[str, ...] = ()
     is_live: bool = True  # refreshed whenever something has changed
+    role: Role = Role.READ  # that who reads it needs
     document: Callable[[], Markup] | None = None  # below the boxes; may take longer than a step

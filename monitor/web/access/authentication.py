@@ -1,0 +1,247 @@
+"""Finds out who asks, and whether the role of the user suffices, before any handler runs.
+
+The first way in that a request uses decides: credentials in ``Authorization``, the cookie of a
+session, a client certificate, and the name that a trusted proxy vouches for.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import math
+import secrets
+from http import HTTPStatus
+from urllib.parse import urlencode
+
+import msgspec
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Middleware
+
+from monitor.listening.credentials import InvalidCredentials
+from monitor.listening.http_listener import is_from_proxy, source_of
+from monitor.model.bounded_memory import BoundedMemory
+from monitor.model.clock import Clock
+from monitor.web.access.guesses import Guesses
+from monitor.web.access.people import People, Recognised
+from monitor.web.access.routes import Routes
+from monitor.web.access.sessions import Sessions
+from monitor.web.access.token_hashes import TokenHashes
+from monitor.web.http.access import AUTHOR, READING
+from monitor.web.http.problem_details import (
+    Handler,
+    ProblemDetails,
+    is_for_people,
+    problem_response,
+)
+from monitor.web.principals import ANYBODY, Principal, WayIn
+from monitor.web.settings import ServerSettings
+
+PRINCIPAL = web.RequestKey("principal", Principal)  # absent for strangers on open routes
+COOKIE = "dataprep_monitor_session"
+SECURE_COOKIE = f"__Host-{COOKIE}"  # browsers take it over TLS only
+_LONGEST_CREDENTIALS = 4_096
+_KEY_BYTES = 32
+_REMEMBERED = 1_000
+_NAME_KINDS = ("email", "DNS", "URI")
+_REALM = 'realm="dataprep-monitor"'
+LOGIN = "/login"
+
+
+class Authenticator:
+    """Knows the people of the configuration in force, and recognises them."""
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        *,
+        sessions: Sessions,
+        wrong: InvalidCredentials,
+        clock: Clock,
+    ) -> None:
+        self.sessions = sessions
+        self._started_with = settings
+        self._hashes = TokenHashes()
+        self._wrong = wrong
+        self._clock = clock
+        self._guesses = Guesses(clock=clock)
+        self._key = secrets.token_bytes(_KEY_BYTES)
+        self._right: BoundedMemory[bytes, bool] = BoundedMemory(_REMEMBERED)  # by their digest
+        self.reconfigure(settings)
+
+    def reconfigure(self, settings: ServerSettings) -> None:
+        """Let other people in from now on; sessions of those who are gone are over.
+
+        Who had to authenticate at the start still has to: the address that we listen on, and for
+        which that was decided, stays as well.
+        """
+        self.settings = msgspec.structs.replace(
+            self._started_with,
+            token=settings.token,
+            username=settings.username,
+            password=settings.password,
+            access=settings.access,
+        )
+        self.is_needed = self._started_with.has_auth or self.settings.has_auth
+        self._people = People(self.settings, self._hashes)
+
+    async def principal(self, request: web.Request) -> Principal | None:
+        """Return who asks; None for a stranger.
+
+        Raises:
+            ProblemDetails: the credentials are wrong (401), come from where none are taken (403),
+                or must wait (429).
+            BusUnavailableError: the sessions cannot be read.
+        """
+        if not self.is_needed:
+            return ANYBODY
+        if hdrs.AUTHORIZATION in request.headers:
+            return (await self.recognised(request, _in_header(request))).principal
+        if (session_id := session_of(request)) is not None:
+            found = await self.sessions.principal(session_id, self._people)
+            if found is not None:
+                return found
+        return self._vouched(request)
+
+    async def recognised(
+        self, request: web.Request, credentials: tuple[str, str] | None
+    ) -> Recognised:
+        """Return whose credentials these are: a user name, empty for a token alone, and a secret.
+
+        Raises:
+            ProblemDetails: they are wrong (401), or the source has to wait (429).
+        """
+        source = source_of(request)
+        username, secret = credentials or ("", "")
+        digest = hmac.digest(
+            self._key, f"{username}:{secret}".encode(errors="surrogateescape"), "sha256"
+        )
+        wait = self._guesses.wait_seconds(source)
+        if wait and self._right.get(digest) is None:
+            self._wrong.refuse(source)
+            raise TooManyGuesses(wait)
+        found = None if credentials is None else await self._compared(username, secret)
+        if found is not None:
+            self._right.put(digest, True)
+            return found
+        self._guesses.add(source)
+        await self._wrong.delay(source)
+        raise ProblemDetails(401, "the token or password is wrong, or is accepted no more")
+
+    async def _compared(self, username: str, secret: str) -> Recognised | None:
+        now = self._clock.now()
+        if username:
+            return await self._people.of_password(username, secret, now=now)
+        return await self._people.of_token(secret, now=now)
+
+    def _vouched(self, request: web.Request) -> Principal | None:
+        """Return whom a client certificate or a trusted proxy names."""
+        now = self._clock.now()
+        for name in certificate_names(request):
+            found = self._people.of_user(name, (), way=WayIn.CERTIFICATE, now=now)
+            if found is not None:
+                return found
+        header = self.settings.user_header
+        if header is None or header not in request.headers:
+            return None
+        if not is_from_proxy(request):
+            raise ProblemDetails(403, f"{header} is taken from trusted_proxies only")
+        names = request.headers.getall(header)
+        if len(names) > 1:
+            raise ProblemDetails(400, f"{header} is given {len(names)} times")
+        groups: tuple[str, ...] = ()
+        if self.settings.groups_header is not None:
+            texts = request.headers.getall(self.settings.groups_header, ())
+            groups = tuple(filter(None, (word.strip() for word in ",".join(texts).split(","))))
+        return self._people.of_user(names[0].strip(), groups, way=WayIn.PROXY, now=now)
+
+
+class TooManyGuesses(ProblemDetails):
+    """The source has sent too many wrong credentials."""
+
+    def __init__(self, wait_seconds: float) -> None:
+        self.retry_after = math.ceil(wait_seconds)
+        super().__init__(
+            429,
+            "too many wrong tokens or passwords came from your address, or from all together; "
+            f"nothing is looked at for {self.retry_after} s",
+        )
+
+
+def session_of(request: web.Request) -> str | None:
+    """Return the id of the session in a request's cookie."""
+    cookies = request.cookies
+    return cookies.get(SECURE_COOKIE) or cookies.get(COOKIE)
+
+
+def certificate_names(request: web.Request) -> list[str]:
+    """Return the names in the verified client certificate of a connection."""
+    transport = request.transport
+    found = None if transport is None else transport.get_extra_info("peercert")
+    if not found:
+        return []
+    subject = [pair for part in found.get("subject", ()) for pair in part]
+    named = [value for name, value in subject if name in ("commonName", "emailAddress")]
+    others = [value for kind, value in found.get("subjectAltName", ()) if kind in _NAME_KINDS]
+    return [*named, *others]
+
+
+def _in_header(request: web.Request) -> tuple[str, str] | None:
+    """Return user name and secret of ``Authorization``; None where it cannot be read."""
+    scheme, _, credentials = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+    if len(credentials) > _LONGEST_CREDENTIALS:
+        return None
+    if scheme.lower() == "bearer":
+        return "", credentials.strip()
+    if scheme.lower() != "basic":
+        return None
+    try:
+        decoded = base64.b64decode(credentials, validate=True).decode()
+    except ValueError:  # no base64, or no text in it
+        return None
+    username, _, password = decoded.partition(":")
+    return username, password
+
+
+def authenticate(authenticator: Authenticator, routes: Routes) -> Middleware:
+    """Return the middleware that lets in only those whose role suffices for the route."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        needed = routes.needed(request)
+        request[AUTHOR] = ANYBODY.name
+        try:
+            principal = await authenticator.principal(request)
+        except ProblemDetails as problem:
+            if needed is None and hdrs.AUTHORIZATION not in request.headers:
+                return await handler(request)
+            return _refused(problem, authenticator.settings)
+        if principal is None:
+            return await handler(request) if needed is None else _unknown(request, authenticator)
+        request[PRINCIPAL], request[AUTHOR] = principal, principal.name
+        if needed is not None and not principal.role.includes(needed):
+            return problem_response(
+                403, f"{principal.name} has the role {principal.role}; this needs {needed}"
+            )
+        return await handler(request)
+
+    return check
+
+
+def _unknown(request: web.Request, authenticator: Authenticator) -> web.StreamResponse:
+    """Lead a person to the form that logs in; tell a program what is missing."""
+    settings = authenticator.settings
+    if settings.has_login and is_for_people(request) and request.method in READING:
+        leads_to = f"{LOGIN}?{urlencode({'next': request.path_qs})}"
+        return web.Response(status=303, headers={"Location": leads_to, "Cache-Control": "no-store"})
+    return _refused(ProblemDetails(401, "this server needs a bearer token or a password"), settings)
+
+
+def _refused(problem: ProblemDetails, settings: ServerSettings) -> web.Response:
+    answer = problem_response(problem.status, problem.detail)
+    if problem.status == HTTPStatus.UNAUTHORIZED:
+        # With a form to log in, a browser must not ask in a dialog of its own.
+        is_basic = settings.password is not None and not settings.has_login
+        answer.headers["WWW-Authenticate"] = f"{'Basic' if is_basic else 'Bearer'} {_REALM}"
+    if isinstance(problem, TooManyGuesses):
+        answer.headers["Retry-After"] = str(problem.retry_after)
+    return answer

@@ -1,0 +1,162 @@
+"""Logging in and out on the page, and what the page knows of who looks at it."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+
+from aiohttp import web
+
+from monitor.listening.http_listener import is_secure
+from monitor.web.access.authentication import (
+    COOKIE,
+    LOGIN,
+    PRINCIPAL,
+    SECURE_COOKIE,
+    Authenticator,
+    TooManyGuesses,
+    session_of,
+)
+from monitor.web.access.people import Recognised
+from monitor.web.access.routes import Routes
+from monitor.web.http.form_bodies import FormTokens, read_form
+from monitor.web.http.problem_details import ProblemDetails
+from monitor.web.page.shell import PageShell, page_of_its_own
+from monitor.web.principals import Role
+from monitor.web.views.view import WebPage
+
+LOGOUT = "/logout"
+ACCOUNT = "/account"
+_FIELDS = ("next", "username", "secret")
+_NEXT = re.compile(r"/(?![/\\])[!-\[\]-~]{0,1999}")  # a path of ours, in what a URL may hold
+
+
+class LoginPages:
+    """The form that begins a session, the page about it, and its end."""
+
+    def __init__(
+        self, *, shell: PageShell, tokens: FormTokens, authenticator: Authenticator
+    ) -> None:
+        self._shell = shell
+        self._tokens = tokens
+        self._authenticator = authenticator
+
+    def add_routes(self, routes: Routes) -> None:
+        routes.add("GET", LOGIN, self._form, None)
+        routes.add("POST", LOGIN, self._log_in, None)
+        routes.add("GET", ACCOUNT, self._account, Role.METRICS)
+        routes.add("POST", LOGOUT, self._log_out, Role.METRICS)
+
+    async def _form(self, request: web.Request) -> web.Response:
+        leads_to = _own_path(request.query.get("next", ""))
+        if PRINCIPAL in request:
+            return _leading_to(leads_to)
+        return self._shown(request, leads_to)
+
+    async def _log_in(self, request: web.Request) -> web.Response:
+        """Begin a session for who shows a token, or a user name and password.
+
+        Raises:
+            ProblemDetails: the body is no such form.
+            BusError: the session cannot be kept.
+        """
+        fields, token = await read_form(request, _FIELDS, hidden=("secret",))
+        leads_to = _own_path(fields.get("next", ""))
+        username = fields.get("username", "").strip()
+        if stale := self._tokens.problem(request, token):
+            return self._shown(request, leads_to, notice=stale, username=username, status=403)
+        try:
+            recognised = await self._authenticator.recognised(
+                request, (username, fields.get("secret", "").strip())
+            )
+        except ProblemDetails as problem:
+            answer = self._shown(
+                request,
+                leads_to,
+                notice=f"{problem.detail[:1].upper()}{problem.detail[1:]}.",
+                username=username,
+                status=problem.status,
+            )
+            if isinstance(problem, TooManyGuesses):
+                answer.headers["Retry-After"] = str(problem.retry_after)
+            return answer
+        answer = _leading_to(leads_to)
+        await self._keep_session(request, answer, recognised)
+        return answer
+
+    async def _keep_session(
+        self, request: web.Request, answer: web.Response, recognised: Recognised
+    ) -> None:
+        sessions = self._authenticator.sessions
+        if (former := session_of(request)) is not None:
+            await sessions.end(former)
+        session_id = await sessions.begin(recognised)
+        secure = is_secure(request)
+        answer.set_cookie(
+            SECURE_COOKIE if secure else COOKIE,
+            session_id,
+            max_age=sessions.lasts_seconds,
+            path="/",
+            httponly=True,
+            samesite="Lax",
+            secure=secure,
+        )
+
+    async def _log_out(self, request: web.Request) -> web.Response:
+        _, token = await read_form(request, ())
+        if stale := self._tokens.problem(request, token):
+            raise ProblemDetails(HTTPStatus.FORBIDDEN, stale.removesuffix("."))
+        if (session_id := session_of(request)) is not None:
+            await self._authenticator.sessions.end(session_id)
+        answer = _leading_to(LOGIN)
+        for name in (COOKIE, SECURE_COOKIE):
+            answer.del_cookie(
+                name, path="/", httponly=True, samesite="Lax", secure=name == SECURE_COOKIE
+            )
+        return answer
+
+    async def _account(self, request: web.Request) -> web.Response:
+        key = self._tokens.key_of(request)
+        body = await self._shell.text(
+            "account.html",
+            page=WebPage(path=ACCOUNT, title="Account", boxes=(), is_live=False),
+            title="Account",
+            url=request.path_qs,
+            apis=(),
+            principal=request[PRINCIPAL],
+            token=self._tokens.token(key),
+        )
+        answer = page_of_its_own(body, HTTPStatus.OK)
+        self._tokens.keep(answer, key, is_secure=is_secure(request))
+        return answer
+
+    def _shown(
+        self,
+        request: web.Request,
+        leads_to: str,
+        *,
+        notice: str | None = None,
+        username: str = "",
+        status: int = HTTPStatus.OK,
+    ) -> web.Response:
+        key = self._tokens.key_of(request)
+        template = self._shell.templates.get_template("login.html")
+        body = template.render(
+            title="Log in",
+            leads_to=leads_to,
+            notice=notice,
+            username=username,
+            token=self._tokens.token(key),
+        )
+        answer = page_of_its_own(body.encode(), status)
+        self._tokens.keep(answer, key, is_secure=is_secure(request))
+        return answer
+
+
+def _own_path(text: str) -> str:
+    """Return a path of this server; where the text is none, that of the overview."""
+    return text if _NEXT.fullmatch(text) else "/"
+
+
+def _leading_to(path: str) -> web.Response:
+    return web.Response(status=303, headers={"Location": path, "Cache-Control": "no-store"})

@@ -13,9 +13,8 @@ from monitor.model.errors import BusError
 from monitor.model.live_state import Reachability
 from monitor.outputs.records import RECORDS
 from monitor.supervisor import Supervisor, TaskState
-from monitor.tracking.live_state import LiveStateView
 from monitor.web.health import READINESS_SECONDS, STARTING, ReadChecks
-from monitor.web.shown_shards import ShownShards
+from monitor.web.shown_shards import ShownLiveState, ShownShards
 
 Ask = Callable[[str], Awaitable[Sequence[CheckLine]]]  # by the subject of its line
 
@@ -121,7 +120,7 @@ async def _polls(shards: ShownShards, clock: Clock, subject: str) -> list[CheckL
     return [failed(subject, "; ".join(problems)) if problems else ok(subject, "all recent")]
 
 
-def _late(views: Sequence[LiveStateView], *, now: float) -> list[str]:
+def _late(views: Sequence[ShownLiveState], *, now: float) -> list[str]:
     """Return a sentence about late polls, and one about workspaces that were never polled."""
     polls = [poll for view in views for poll in view.polls()]
     late = sorted(

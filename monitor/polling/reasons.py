@@ -94,7 +94,7 @@ class Reasons:
         """Resume the incompletely known ends of the last day."""
         for kind in _KINDS:
             runs = await self._context.bus.recent_runs(
-                workspace=self._context.name, kind=kind, limit=_PICKED_UP_RUNS
+                workspaces=[self._context.name], kind=kind, limit=_PICKED_UP_RUNS
             )
             for run in runs:
                 is_open = run.status.is_terminal and not _is_explained_wholly(run)

@@ -33,11 +33,12 @@ class WayIn(StrEnum):
 
 
 class Principal(Struct, frozen=True, kw_only=True):
-    """Who asks."""
+    """Who asks. ``workspaces`` are the globs of what is shown to this user; empty: everything."""
 
     name: str
     role: Role
     way: WayIn
+    workspaces: tuple[str, ...] = ()
     entry: str | None = None  # name of the [[access]] that gave the role
 
 

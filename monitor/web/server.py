@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from operator import attrgetter
 
 import msgspec
@@ -17,20 +19,24 @@ from monitor.listening.http_listener import STOP_SECONDS, HttpListener
 from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.model.clock import Clock
 from monitor.web.access.authentication import PRINCIPAL, Authenticator, authenticate
-from monitor.web.access.routes import Routes
+from monitor.web.access.routes import Route, Routes
 from monitor.web.access.sessions import Sessions
-from monitor.web.forms.login import LoginPages
 from monitor.web.health import ClusterProblems, DaemonStatus, ReadChecks, Readiness, readiness
 from monitor.web.http.access import IS_OURS, log_writes, refuse_foreign
+from monitor.web.http.form_bodies import FormTokens
 from monitor.web.http.problem_details import errors_as_problems
 from monitor.web.http.request_parsing import BODY_SECONDS
 from monitor.web.http.response_writing import in_pieces
-from monitor.web.merged_requests import merged_alerting, merged_requests
-from monitor.web.page.shell import problems_as_pages
+from monitor.web.login import LoginPages
+from monitor.web.merged_requests import merged_alerting
+from monitor.web.page.shell import PageShell, problems_as_pages
 from monitor.web.principals import Role
+from monitor.web.restricted.metric_lines import lines_about
+from monitor.web.restricted.restricting import seeing
 from monitor.web.settings import ServerSettings
 from monitor.web.shown_shards import ShardDirectory, ShownShards, live_state_of, own_or_merged
-from monitor.web.site import Site
+from monitor.web.site import Sites
+from monitor.web.views.log_follower import LogFollower
 from monitor.web.views.view import ViewSources
 
 _BODY_BYTES = 64 * 1024
@@ -90,14 +96,14 @@ class Server:
             cluster_problems=cluster_problems,
             is_shared=refresh is not None,
         )
-        self.site = Site(
+        tokens = FormTokens(clock=clock)
+        self.sites = Sites(
             sources,
-            requests=merged_requests(directory),
+            tokens=tokens,
             has_login=lambda: self._authenticator.settings.has_login,
         )
-        self._login = LoginPages(
-            shell=self.site.page, tokens=self.site.tokens, authenticator=self._authenticator
-        )
+        self.follower = LogFollower(log, self.sites.whole.live.on_events, clock=clock)
+        self._login = LoginPages(sites=self.sites, tokens=tokens, authenticator=self._authenticator)
 
     def _made_authenticator(self, entries: StoreEntries) -> Authenticator:
         settings, clock = self._settings, self._clock
@@ -136,39 +142,61 @@ class Server:
         routes.add("GET", "/healthz", self._healthz, None)
         routes.add("GET", "/readyz", self._readyz, None)
         self._login.add_routes(routes)
-        self.site.add_routes(routes)
+        for route in self.sites.whole.routes:
+            routes.add(
+                route.method,
+                route.path,
+                partial(self._serve, route),
+                route.role,
+                is_whole=route.is_whole,
+            )
         return routes
+
+    async def _serve(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """Let the site of who asks answer."""
+        site = await self.sites.of(request.get(PRINCIPAL))
+        return await site.routes.handler_of(route)(request)
 
     def _middlewares(self, routes: Routes) -> list[Middleware]:
         """Return what a request passes before its handler, the outermost first."""
         settings, refusals, clock = self._settings, self._refusals, self._clock
         return [
             in_pieces,
-            problems_as_pages(self.site.page),
+            problems_as_pages(self.sites.whole.page, self._shell_of),
             refuse_foreign(
                 settings, refusals, must_authenticate=lambda: self._authenticator.is_needed
             ),
             authenticate(self._authenticator, routes),
             log_writes(settings, refusals, clock=clock),
-            errors_as_problems(self.site.page.outage),
-            _prepared(self.site.request, *([] if self._refresh is None else [self._refresh])),
+            errors_as_problems(self.sites.whole.page.outage),
+            _prepared(self.follower.request, *([] if self._refresh is None else [self._refresh])),
         ]
+
+    def _shell_of(self, request: web.Request) -> PageShell | None:
+        """Return what may show a page with the state of everything to who asks, None: nothing."""
+        principal = request.get(PRINCIPAL)
+        site = None if principal is None else self.sites.known(principal)
+        return None if site is None else site.page
 
     def reconfigure(self, settings: ServerSettings) -> None:
         """Let the people of other settings in; the rest of them is read at start."""
         self._authenticator.reconfigure(settings)
+        self.sites.keep([entry.workspaces for entry in settings.access])
 
     def tasks(self) -> dict[str, Callable[[], Coroutine[None, None, None]]]:
         """Return what runs beside the listener, by name."""
-        return self.site.tasks()
+        return {"log follower": self.follower.run, "live pages": self.sites.whole.live.run}
 
     async def stop(self) -> None:
         """End the live streams, finish open requests, and stop listening."""
-        self.site.close()
+        self.sites.close()
         await self._listener.stop()
 
     async def _metrics(self, request: web.Request) -> web.Response:
         body, content_type = await self._render_metrics(request.headers.get("Accept", ""))
+        principal = request.get(PRINCIPAL)
+        if principal is not None and principal.workspaces:
+            body = await asyncio.to_thread(lines_about, body, seeing(principal.workspaces))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _healthz(self, _: web.Request) -> web.Response:
@@ -177,7 +205,8 @@ class Server:
 
     async def _readyz(self, request: web.Request) -> web.Response:
         result = await readiness(self._checks())
-        if not request[IS_OURS] or PRINCIPAL not in request:
+        principal = request.get(PRINCIPAL)
+        if not request[IS_OURS] or principal is None or principal.workspaces:
             # The findings name workspaces, receivers and files, which is nothing for strangers.
             result = Readiness(ready=result.ready, checks={})
         return web.Response(

@@ -11,9 +11,17 @@ from urllib.parse import urlsplit
 from msgspec import Meta, Struct
 
 from monitor.listening.settings import AddressSettings, listen_address, split_address
+from monitor.model.globs import parse_globs
 from monitor.model.outside import is_host, is_loopback
 from monitor.model.secrets import Secret
-from monitor.model.settings import Setting, StartSetting, hard_to_guess, not_empty, one_line
+from monitor.model.settings import (
+    Setting,
+    StartSetting,
+    hard_to_guess,
+    not_empty,
+    one_line,
+    problems_of,
+)
 from monitor.web.principals import Role
 
 # At most 128 characters of what a browser, a shell and a log line take as they are; no colon,
@@ -55,6 +63,10 @@ def _host_names(names: list[str]) -> str | None:
     if all(is_host(name) and ":" not in name for name in names):
         return None
     return 'each must be a host name without scheme and port, such as "monitor.example.com"'
+
+
+def _globs(texts: str | list[str]) -> str | None:
+    return problems_of([[texts] if isinstance(texts, str) else texts], parse_globs)
 
 
 def _header_name(name: str) -> str | None:
@@ -115,6 +127,16 @@ class AccessEntry(Struct, frozen=True, kw_only=True):
             "them.",
             ["data-operations"],
             check=not_empty,
+            may_be_single=True,
+        ),
+    ] = ()
+    workspaces: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Globs of the workspaces that it sees; of others nothing is shown or counted, nor of "
+            "the daemon. Without them, everything.",
+            ["finance*"],
+            check=_globs,
             may_be_single=True,
         ),
     ] = ()

@@ -26,16 +26,16 @@ from monitor.model.live_state import (
     WorkspaceStatus,
 )
 from monitor.model.runs import Pipeline, RunKey, RunKind
-from monitor.tracking.live_state import LiveState, LiveStateView
+from monitor.tracking.live_state import LiveState
 from monitor.web.requests import AlertingRequests, ShardRequests
 
 T = TypeVar("T")
 
-_OF_NO_SHARD = LiveState(()).view  # answers for workspaces of no shard
+_OF_NO_SHARD: ShownLiveState = LiveState(()).view  # answers for workspaces of no shard
 
 
 class ShownLiveState(Protocol):
-    """What the page reads of live state; each answer is as of `LiveStateView`.
+    """What the page reads of live state; each answer is as of `tracking.live_state.LiveStateView`.
 
     A port without bodies: an implementation that lacks an answer is no `ShownLiveState`.
     """
@@ -103,7 +103,7 @@ class ShownShard:
 
     name: str
     bus: StoredShard
-    live: LiveStateView
+    live: ShownLiveState
     alerting: AlertingRequests
     requests: ShardRequests
     outputs: Callable[[], Sequence[CheckLine]]
@@ -175,10 +175,10 @@ class MergedLiveState:
     def __init__(self, shards: ShardDirectory) -> None:
         self._shards = shards
 
-    def _views(self) -> list[LiveStateView]:
+    def _views(self) -> list[ShownLiveState]:
         return [shard.live for shard in self._shards.all()]
 
-    def _of(self, workspace: str) -> LiveStateView:
+    def _of(self, workspace: str) -> ShownLiveState:
         shard = self._shards.of(workspace)
         return _OF_NO_SHARD if shard is None else shard.live
 

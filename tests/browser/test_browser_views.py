@@ -54,7 +54,7 @@ async def injected(shown: Screen) -> list[str]:
 async def test_every_page_is_tested_here(tmp_path: Path) -> None:
     """A page that is registered and stands in no test of this room fails this one."""
     async with serving(tmp_path, ServerSettings(listen="127.0.0.1:0")) as site:
-        assert {page.path for page in site.server.site.views.pages} == VIEWS.keys()
+        assert {page.path for page in site.server.sites.whole.views.pages} == VIEWS.keys()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session", params=VIEWS)

@@ -142,10 +142,10 @@ async def test_recent_runs_can_be_narrowed(bus: EventBus) -> None:
     await bus.commit(Change(runs=(matching, *others)), timeout_seconds=SOON)
 
     narrowed = await bus.recent_runs(
-        workspace="w", kind=RunKind.FLOW_RUN, statuses=[Status.FAILED], limit=9
+        workspaces=["w"], kind=RunKind.FLOW_RUN, statuses=[Status.FAILED], limit=9
     )
     assert narrowed == [matching]
-    assert await bus.recent_runs(workspace="w", limit=2) == [others[2], others[1]]
+    assert await bus.recent_runs(workspaces=["w"], limit=2) == [others[2], others[1]]
     assert await bus.recent_runs(kind=RunKind.FLOW_RUN, limit=1) == [others[2]]
     assert await bus.recent_runs(statuses=[Status.FAILED], limit=1) == [others[1]]
 

@@ -59,7 +59,7 @@ async def test_runs_of_some_pipelines_and_statuses(bus: EventBus) -> None:
 
     assert await find(pipelines=[seven, eight], limit=9) == [stored[i] for i in (7, 6, 4, 3, 1, 0)]
     assert await find(pipelines=[], limit=9) == []
-    assert await find(pipelines=[seven], workspace="other", limit=9) == []
+    assert await find(pipelines=[seven], workspaces=["other"], limit=9) == []
     assert await find(pipelines=[seven], kind=RunKind.FLOW_RUN, limit=9) == []
     ended = [Status.FAILED, Status.SUCCEEDED]
     assert await find(pipelines=[eight], statuses=ended, limit=9) == [stored[7], stored[1]]

@@ -149,6 +149,7 @@ BROKEN_RULES: tuple[Row, ...] = (
         '"root": must be one of metrics, read, operate, admin',
     ),
     ("access[0].users", [], "[]: must not be empty; leave the key out instead"),
+    ("access[0].workspaces", "", '"": ' + NO_GLOB),
     ("access[0].groups", [""], '[""]: must not be empty; leave the key out instead'),
     (
         "access[0].token_hash",

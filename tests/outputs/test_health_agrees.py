@@ -250,5 +250,5 @@ async def play(observations: list[Observation], folder: Path) -> None:
 
 
 async def stored_ends(daemon: Daemon) -> list[RunEnd]:
-    runs = await daemon.bus.recent_runs(workspace="one", limit=10)
+    runs = await daemon.bus.recent_runs(workspaces=["one"], limit=10)
     return [end for run in runs if (end := run_end(run)) is not None]

@@ -219,7 +219,7 @@ async def play(observations: Iterable[Observation], folder: Path) -> None:
         observer = observer_of(daemon)
         for observation in observations:
             await observer.observe([observation])
-            runs = await daemon.bus.recent_runs(workspace="one", limit=50)
+            runs = await daemon.bus.recent_runs(workspaces=["one"], limit=50)
             true, row = truth_of(runs), await row_of(daemon)
             shown = (row.last_run_id, row.last_status, row.last_finished_at)
             assert shown == (true.run_id, true.status, true.finished_at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -38,23 +38,23 @@ _OUTPUTS = (
 
 @contextlib.asynccontextmanager
 async def serving(
-    folder: Path, settings: ServerSettings, *, reports: tuple[ReportSettings, ...] = ()
+    folder: Path,
+    settings: ServerSettings,
+    *,
+    reports: tuple[ReportSettings, ...] = (),
+    workspaces: tuple[str, ...] = ("acme",),
 ) -> AsyncIterator[Site]:
     """Yield a server that listens, with a client and all that a test may change behind it."""
-    clock, live_state = ManualClock(), LiveState(["acme"])
+    clock, live_state = ManualClock(), LiveState(workspaces)
     registry = CollectorRegistry()
     bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=registry)
     findings = {"store": ok("store", "writable")}
     requested: list[tuple[Any, ...]] = []
+    alerting = FakeAlerting(now=clock.now)
 
     async def find() -> list[CheckLine]:
         return [findings["store"]]
 
-    async def render(accept: str) -> tuple[bytes, str]:
-        return b"some 1.0\n", f"text/plain; requested={'openmetrics' in accept}"
-
-    alerting = FakeAlerting(now=clock.now)
-    daemon_status = _daemon_status(clock.now(), reports)
     shard = ShownShard(
         name=SOLE,
         bus=bus,
@@ -72,9 +72,9 @@ async def serving(
         entries=bus.entries,
         clock=clock,
         registry=registry,
-        render_metrics=render,
+        render_metrics=_render,
         checks=lambda: [Check("store", find)],
-        daemon=lambda: daemon_status,
+        daemon=_daemon_status(clock.now(), reports),
         cluster=no_cluster,
     )
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as session:
@@ -99,14 +99,21 @@ async def serving(
     await bus.close()
 
 
-def _daemon_status(started_at: datetime, reports: tuple[ReportSettings, ...]) -> DaemonStatus:
-    return DaemonStatus(
+async def _render(accept: str) -> tuple[bytes, str]:
+    return b"some 1.0\n", f"text/plain; requested={'openmetrics' in accept}"
+
+
+def _daemon_status(
+    started_at: datetime, reports: tuple[ReportSettings, ...]
+) -> Callable[[], DaemonStatus]:
+    status = DaemonStatus(
         started_at=started_at,
         config_hash="2c26b46b68ffc68f",
         store_schema=3,
         retention=Retention(),
         reports=reports,
     )
+    return lambda: status
 
 
 def _requests(requested: list[tuple[Any, ...]]) -> ShardRequests:

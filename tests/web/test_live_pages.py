@@ -17,7 +17,7 @@ async def open_pages(site: Site, count: int) -> AsyncIterator[LivePages]:
         for _ in range(count):
             answer = await stack.enter_async_context(site.session.get(f"{site.url}/live"))
             assert (await answer.content.readline()).startswith(b"event: changed")
-        yield site.server.site.live
+        yield site.server.sites.whole.live
 
 
 async def _change(site: Site, pages: LivePages, run_id: str) -> None:

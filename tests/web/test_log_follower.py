@@ -116,7 +116,7 @@ async def test_following_begins_again_after_an_outage_of_the_store(site: Site) -
 
 async def test_pages_and_the_api_are_followed_for(site: Site) -> None:
     """Pages and the JSON API are followed for; scrapers and load balancers are not."""
-    follower = site.server.site.follower
+    follower = site.server.follower
     for path in ("/metrics", "/healthz", "/readyz"):
         await site.get(path)
     assert not follower._follows.is_set()

@@ -18,7 +18,7 @@ from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.shown_shards import ShardDirectory, live_state_of
 from monitor.web.views.events import EventReader, EventsQuery
 from monitor.web.views.log_positions import LATENESS, LogPositions
-from monitor.web.views.view import ViewSources
+from monitor.web.views.view import ViewSources, sees_everything
 from tests.clocks import ManualClock
 from tests.outputs.histories import run_event
 from tests.web.served_shards import LogOfShards, ServedShard
@@ -37,6 +37,7 @@ class Cluster:
         directory = ShardDirectory(lambda: shown)
         fields: dict[str, Any] = dict.fromkeys(ViewSources.__dataclass_fields__)
         more = {"log": self.log, "clock": clock, "live_state": live_state_of(directory)}
+        more["sees"] = sees_everything
         self.reader = EventReader(ViewSources(**{**fields, **more}))
 
     async def record(self, name: str, run_id: str, *, seconds_ago: float = 0.0) -> str:

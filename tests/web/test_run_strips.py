@@ -35,7 +35,7 @@ async def test_job_groups_stand_for_flow_runs_that_are_not_stored(site: Site) ->
         run("2", RunKind.FLOW_RUN, 3, Status.SUCCEEDED),
     )
     key = ("acme", RunKind.FLOW_RUN, "7")
-    overview = await site.server.site.views.overview.get()
+    overview = await site.server.sites.whole.views.overview.get()
     cells = (await strips_of([key], overview, stored=site.bus))[key]
     assert [(cell.kind, cell.id, cell.status) for cell in cells] == [
         (RunKind.JOB_GROUP, "12", Status.FAILED),

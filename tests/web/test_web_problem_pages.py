@@ -117,7 +117,12 @@ async def test_a_failed_answer_is_a_page() -> None:
     shell = PageShell(
         (), status=status, live=LivePages(clock=clock, kept_seconds=lambda: 0), clock=clock
     )
-    app = web.Application(middlewares=[problems_as_pages(shell), errors_as_problems(shell.outage)])
+    app = web.Application(
+        middlewares=[
+            problems_as_pages(shell, lambda _: shell),
+            errors_as_problems(shell.outage),
+        ]
+    )
     app.router.add_get("/page", fail)
     runner = web.AppRunner(app)
     await runner.setup()

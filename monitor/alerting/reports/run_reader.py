@@ -51,7 +51,7 @@ class EndedRunReader:
         count, is_cut = 0, False
         while not is_cut:
             page = await self._bus.recent_runs(
-                workspace=self._workspace,
+                workspaces=[self._workspace],
                 statuses=_ENDED,
                 since=since,
                 before=before,

@@ -36,7 +36,7 @@ class StoredRuns(Protocol):
     async def recent_runs(
         self,
         *,
-        workspace: str | None = None,
+        workspaces: Collection[str] | None = None,
         kind: RunKind | None = None,
         statuses: Collection[Status] = (),
         pipelines: Collection[PipelineOfKind] | None = None,
@@ -46,7 +46,8 @@ class StoredRuns(Protocol):
     ) -> list[RunState]:
         """Return at most ``limit`` stored runs, newest creation first.
 
-        Of those statuses, all where none is named; of those pipelines only, where these are given;
+        Of those statuses, all where none is named; of those workspaces and pipelines only, where
+        these are given;
         created at or after ``since``; after the stored run ``before`` in that order. After a run
         that is not stored there is none.
         """

@@ -105,7 +105,7 @@ _decode_newest = msgspec.json.Decoder(list[tuple[int, int]]).decode
 class RecentRuns(Struct, frozen=True, kw_only=True):
     """What is asked of `EventBus.recent_runs`."""
 
-    workspace: str | None
+    workspaces: frozenset[str] | None
     kind: RunKind | None
     statuses: tuple[Status, ...]
     pipelines: tuple[PipelineOfKind, ...] | None
@@ -173,17 +173,18 @@ def recent(db: Connection, wanted: RecentRuns) -> list[RunState]:
 
 def _queries(db: Connection, wanted: RecentRuns) -> Iterator[tuple[JsonQuery, tuple[str, ...]]]:
     """Yield what is to be merged: each query goes through one stretch of an index."""
-    workspace, kind, statuses = wanted.workspace, wanted.kind, wanted.statuses or tuple(Status)
+    workspaces, kind, statuses = wanted.workspaces, wanted.kind, wanted.statuses or tuple(Status)
     if wanted.pipelines is not None:
         words = codec.encode(statuses).decode()
         for pipeline in set(wanted.pipelines):
-            if workspace in (None, pipeline[0]) and kind in (None, pipeline[1]):
+            is_among = workspaces is None or pipeline[0] in workspaces
+            if is_among and kind in (None, pipeline[1]):
                 yield _NEWEST_OF_PIPELINE, (*pipeline, words)
         return
-    for workspace_name in _workspaces(db) if workspace is None else (workspace,):
+    for workspace in _workspaces(db) if workspaces is None else workspaces:
         for run_kind in RunKind if kind is None else (kind,):
             for run_status in set(statuses):
-                yield _NEWEST, (workspace_name, run_kind, run_status)
+                yield _NEWEST, (workspace, run_kind, run_status)
 
 
 def of_pipelines(

@@ -204,7 +204,7 @@ class SqliteBus:
     async def recent_runs(
         self,
         *,
-        workspace: str | None = None,
+        workspaces: Collection[str] | None = None,
         kind: RunKind | None = None,
         statuses: Collection[Status] = (),
         pipelines: Collection[PipelineOfKind] | None = None,
@@ -213,7 +213,7 @@ class SqliteBus:
         limit: int,
     ) -> list[RunState]:
         wanted = runs.RecentRuns(
-            workspace=workspace,
+            workspaces=None if workspaces is None else frozenset(workspaces),
             kind=kind,
             statuses=tuple(statuses),
             pipelines=None if pipelines is None else tuple(pipelines),

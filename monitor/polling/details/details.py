@@ -185,7 +185,7 @@ class Details:
         if not self._context.can(Capability.READ_JOBS):
             return False
         runs = await self._context.bus.recent_runs(
-            workspace=self._context.name, kind=RunKind.JOB_GROUP, limit=_PICKED_UP_RUNS
+            workspaces=[self._context.name], kind=RunKind.JOB_GROUP, limit=_PICKED_UP_RUNS
         )
         oldest = self._context.clock.now() - timedelta(seconds=OLDEST_SECONDS)
         self._request(

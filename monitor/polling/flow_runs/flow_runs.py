@@ -90,7 +90,7 @@ class FlowRuns:
         for key in self._context.active_keys(RunKind.FLOW_RUN):
             self._plan_next_read(await self._resume(key))
         recent = await self._context.bus.recent_runs(
-            workspace=self._context.name, kind=RunKind.FLOW_RUN, limit=_RESUMED_AT_MOST
+            workspaces=[self._context.name], kind=RunKind.FLOW_RUN, limit=_RESUMED_AT_MOST
         )
         for run in recent:
             if run.has_derived_end:

@@ -79,7 +79,7 @@ class History:
     async def _resume_flow_runs(self) -> None:
         """Let old flow runs be read that are known by their job groups alone."""
         runs = await self._context.bus.recent_runs(
-            workspace=self._context.name, kind=RunKind.JOB_GROUP, limit=_RESUMED_RUNS
+            workspaces=[self._context.name], kind=RunKind.JOB_GROUP, limit=_RESUMED_RUNS
         )
         observed = [
             Observation(

@@ -88,7 +88,7 @@ class OldFailures:
 
     async def _page(self, kind: RunKind) -> list[RunState]:
         return await self._context.bus.recent_runs(
-            workspace=self._context.name,
+            workspaces=[self._context.name],
             kind=kind,
             statuses=(Status.FAILED,),
             before=self._before.get(kind),

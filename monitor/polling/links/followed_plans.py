@@ -294,7 +294,7 @@ class LateParts:
     async def plan_runs_of(self, parts: Iterable[UnlinkedPart]) -> list[PlanRunRow]:
         """Read the ended plan runs that may have started these parts, as far as can be read."""
         runs = await self._context.bus.recent_runs(
-            workspace=self._context.name, kind=RunKind.PLAN_RUN, limit=_RECENT_PLAN_RUNS
+            workspaces=[self._context.name], kind=RunKind.PLAN_RUN, limit=_RECENT_PLAN_RUNS
         )
         wanted = list(parts)
         chosen = [run for run in runs if self._is_worth_reading(run, wanted)]

@@ -227,7 +227,7 @@ class PlanChildren:
     async def _search_parts(self) -> None:
         """Notice parts that were observed before their plan run, as all are after a restart."""
         recent = await self._context.bus.recent_runs(
-            workspace=self._context.name, kind=RunKind.JOB_GROUP, limit=_RECENT_RUNS
+            workspaces=[self._context.name], kind=RunKind.JOB_GROUP, limit=_RECENT_RUNS
         )
         active = self._context.live_state.active
         keys = self._context.active_keys(RunKind.JOB_GROUP)

@@ -71,7 +71,7 @@ class ExpectedRows:
     async def load(self, kind: RunKind, *, since: datetime) -> None:
         """Remember what the store knows to be written ``since``: a list must show that as well."""
         stored = await self._context.bus.recent_runs(
-            workspace=self._context.name, kind=kind, limit=_LOADED_ROWS
+            workspaces=[self._context.name], kind=kind, limit=_LOADED_ROWS
         )
         active = (active_run.run for active_run in self._context.live_state.active.values())
         for run in (*stored, *active):

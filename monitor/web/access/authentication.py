@@ -222,6 +222,11 @@ def authenticate(authenticator: Authenticator, routes: Routes) -> Middleware:
             return problem_response(
                 403, f"{principal.name} has the role {principal.role}; this needs {needed}"
             )
+        route = routes.of(request)
+        if principal.workspaces and route is not None and route.is_whole:
+            return problem_response(
+                403, f"{principal.name} sees some workspaces only; this is about all of them"
+            )
         return await handler(request)
 
     return check

@@ -103,6 +103,7 @@ def _principal(entry: AccessEntry, way: WayIn, *, name: str | None = None) -> Pr
         name=name or entry.name,
         role=entry.role,
         way=way,
+        workspaces=entry.workspaces,
         entry=entry.name,
     )
 

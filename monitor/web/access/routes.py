@@ -15,6 +15,10 @@ from monitor.web.principals import Role
 _PATTERN = re.compile(r"\{(\w+):[^}]*\}")  # which the router leaves out of a canonical path
 
 
+def _key(method: str, path: str) -> tuple[str, str]:
+    return method, _PATTERN.sub(r"{\1}", path)
+
+
 class Route(NamedTuple):
     """What serves a method and path, and for whom; role None: it is open to strangers.
 
@@ -25,6 +29,7 @@ class Route(NamedTuple):
     path: str
     handler: Handler
     role: Role | None
+    is_whole: bool = False  # about everything: not for who sees some workspaces only
 
 
 class Routes:
@@ -33,14 +38,26 @@ class Routes:
     def __init__(self) -> None:
         self._routes: dict[tuple[str, str], Route] = {}
 
-    def add(self, method: str, path: str, handler: Handler, role: Role | None) -> None:
+    def add(
+        self,
+        method: str,
+        path: str,
+        handler: Handler,
+        role: Role | None,
+        *,
+        is_whole: bool = False,
+    ) -> None:
         """Add a route; there is one of each method and path."""
-        key = method, _PATTERN.sub(r"{\1}", path)
+        key = _key(method, path)
         assert key not in self._routes, key  # noqa: S101 - a fault of ours
-        self._routes[key] = Route(method, path, handler, role)
+        self._routes[key] = Route(method, path, handler, role, is_whole)
 
     def __iter__(self) -> Iterator[Route]:
         return iter(self._routes.values())
+
+    def handler_of(self, route: Route) -> Handler:
+        """Return what serves the method and path of a route here."""
+        return self._routes[_key(route.method, route.path)].handler
 
     def register(self, router: web.UrlDispatcher) -> None:
         """Let a router lead to every route."""
@@ -50,16 +67,19 @@ class Routes:
             else:
                 router.add_route(route.method, route.path, route.handler)
 
+    def of(self, request: web.Request) -> Route | None:
+        """Return the route of a request; None where none takes it."""
+        method = hdrs.METH_GET if request.method in READING else request.method
+        resource = request.match_info.route.resource
+        return self._routes.get((method, "" if resource is None else resource.canonical))
+
     def needed(self, request: web.Request) -> Role | None:
         """Return the role that a request needs; None: it is open to strangers.
 
         Where no route takes the request, a read needs `Role.READ`, and a write `Role.ADMIN`: a
         stranger is not told what there is.
         """
-        is_read = request.method in READING
-        resource = request.match_info.route.resource
-        method = hdrs.METH_GET if is_read else request.method
-        route = self._routes.get((method, "" if resource is None else resource.canonical))
+        route = self.of(request)
         if route is not None:
             return route.role
-        return Role.READ if is_read else Role.ADMIN
+        return Role.READ if request.method in READING else Role.ADMIN

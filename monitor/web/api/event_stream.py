@@ -141,7 +141,7 @@ class EventStreams:
             async for entry in in_slices(recorded, size=_IN_A_SLICE):
                 position.includes(entry)
                 event = entry.event
-                if not query.includes(event):
+                if not (self._sources.sees(event.workspace) and query.includes(event)):
                     continue
                 data = bytes(cloud_event(entry)).decode()
                 cursor = self._reader.positions.cursor(entry)

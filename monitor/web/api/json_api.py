@@ -58,11 +58,11 @@ class JsonApi:
 
     def add_routes(self, routes: Routes) -> None:
         for view in self._views:
-            routes.add("GET", view.api, partial(_serve, view), view.role)
+            routes.add("GET", view.api, partial(_serve, view), view.role, is_whole=view.is_whole)
         for route in self._raw:
             routes.add("GET", route.api, route.serve, route.role)
         for write in self._writes:
-            routes.add(write.method, write.api, write.serve, write.role)
+            routes.add(write.method, write.api, write.serve, write.role, is_whole=write.is_whole)
 
     async def _serve_document(self, request: web.Request) -> web.Response:
         parse_query(NoParameters, request.match_info, request.query.items())

@@ -40,6 +40,7 @@ def replay_write(sources: ViewSources) -> ApiWrite:
         summary="Send recorded events to one output again, with the same ids.",
         api="/api/v1/replay",
         role=Role.ADMIN,
+        is_whole=True,
         body=ReplayRequest,
         answer=Replayed,
         problems={404: "There is no such output."},

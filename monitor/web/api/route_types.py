@@ -41,6 +41,7 @@ class ApiWrite:
     api: str  # its route, such as "/api/v1/silences/{id}"
     method: Literal["POST", "DELETE"] = "POST"
     role: Role
+    is_whole: bool = False  # about everything: not for who sees some workspaces only
     path: type[Struct] = NoParameters  # a field for each name in the route
     body: type[Struct] | None
     answer: type[Struct]

@@ -157,7 +157,8 @@ class PageShell:
 
     def add_routes(self, routes: Routes) -> None:
         for page in self._pages:
-            routes.add("GET", page.path, partial(self._serve, page), page.role)
+            serve = partial(self._serve, page)
+            routes.add("GET", page.path, serve, page.role, is_whole=page.is_whole)
         self._files.add_routes(routes)
         routes.add("GET", "/live", self._live.serve, Role.READ)
 
@@ -309,8 +310,14 @@ def _title(page: WebPage, queries: Sequence[Struct]) -> str:
     return page.title.format_map({name: str(value) for name, value in values})
 
 
-def problems_as_pages(shell: PageShell) -> Middleware:
-    """Return the middleware that turns problem details into a page, where a browser asked."""
+def problems_as_pages(
+    whole: PageShell, shell_of: Callable[[web.Request], PageShell | None]
+) -> Middleware:
+    """Return the middleware that turns problem details into a page, where a browser asked.
+
+    ``shell_of`` returns what shows a page with the state of everything that this user sees; None:
+    it is not known who asks, and the page shows the problem alone.
+    """
 
     @web.middleware
     async def show(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -318,19 +325,19 @@ def problems_as_pages(shell: PageShell) -> Middleware:
         if answer.content_type != "application/problem+json" or not is_for_people(request):
             return answer
         assert isinstance(answer, web.Response)  # noqa: S101 - for the type checker
-        return await _page(shell, answer)
+        return await _page(whole, shell_of(request), answer)
 
     return show
 
 
-async def _page(shell: PageShell, answer: web.Response) -> web.Response:
+async def _page(whole: PageShell, shell: PageShell | None, answer: web.Response) -> web.Response:
     body = answer.body
     assert isinstance(body, bytes)  # noqa: S101 - for the type checker
     document = msgspec.json.decode(body, type=ProblemDocument)
     problem = ProblemDetails(document.status, document.detail)
     title = _TITLES.get(document.status, NOT_SHOWN)
-    if document.status in _OF_STRANGERS:
-        body = shell.refusal(problem, title=title)
+    if shell is None or document.status in _OF_STRANGERS:
+        body = whole.refusal(problem, title=title)
     else:
         body = await shell.problem(problem, title=title)
     page = page_of_its_own(body, document.status)

@@ -171,6 +171,7 @@ def _pages_of_the_daemon(sources: ViewSources) -> tuple[WebPage, ...]:
                 store_view(sources),
             ),
             in_menu="Monitor",
+            is_whole=True,
             styles=styles,
         ),
         WebPage(
@@ -178,6 +179,7 @@ def _pages_of_the_daemon(sources: ViewSources) -> tuple[WebPage, ...]:
             title="Cluster",
             boxes=(cluster_view(sources),),
             in_menu="Cluster" if sources.is_shared else None,
+            is_whole=True,
             styles=styles,
         ),
         WebPage(

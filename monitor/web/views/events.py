@@ -119,7 +119,8 @@ class EventReader:
                 is_behind = position.includes(recorded)
                 if self.positions.is_complete(recorded):
                     complete = recorded
-                if is_behind and query.includes(recorded.event):
+                is_shown = self._sources.sees(recorded.event.workspace)
+                if is_behind and is_shown and query.includes(recorded.event):
                     page.append(recorded)
                     if len(page) == query.limit:
                         break

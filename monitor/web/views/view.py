@@ -30,6 +30,12 @@ from monitor.web.shown_shards import ShardDirectory, ShownLiveState
 T = TypeVar("T")
 
 
+def sees_everything(workspace: str) -> bool:
+    """Show every workspace."""
+    del workspace
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewSources:
     """Live state, store, alerting and health of all shards, as the daemon hands them in."""
@@ -46,6 +52,7 @@ class ViewSources:
     cluster: Callable[[], Awaitable[ClusterStatus | None]]
     cluster_problems: Callable[[], ClusterProblems]
     is_shared: bool  # other daemons may share the store
+    sees: Callable[[str], bool] = sees_everything  # whether a workspace is shown
     made: dict[Any, Any] = field(default_factory=dict, repr=False)  # by `shared`
 
     def shared(self, make: Callable[[ViewSources], T]) -> T:
@@ -122,11 +129,12 @@ class View:
     query: type[Struct]
     answer: type[Struct]
     role: Role = Role.READ  # that who reads it needs
+    is_whole: bool = False  # about the daemon: not for who sees some workspaces only
     read: Callable[[Any], Awaitable[Struct]]  # of ``query``, which a type cannot say here
 
 
 def view(
-    name: str, api: str, summary: str
+    name: str, api: str, summary: str, *, is_whole: bool = False
 ) -> Callable[[Callable[[ViewSources, Any], Awaitable[Struct]]], Callable[[ViewSources], View]]:
     """Make a view of a function that reads it: of the sources, by a query of the type it names."""
 
@@ -142,6 +150,7 @@ def view(
                 api=api,
                 query=query,
                 answer=answer,
+                is_whole=is_whole,
                 read=partial(read, sources),
             )
 
@@ -163,4 +172,5 @@ class WebPage:
     styles: tuple[str, ...] = ()
     is_live: bool = True  # refreshed whenever something has changed
     role: Role = Role.READ  # that who reads it needs
+    is_whole: bool = False  # as of a view
     document: Callable[[], Markup] | None = None  # below the boxes; may take longer than a step

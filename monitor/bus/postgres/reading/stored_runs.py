@@ -40,9 +40,10 @@ _NEWEST_OF_ALL = (
     " AS statuses (status), LATERAL (SELECT * FROM run WHERE run.kind = kinds.kind"
     f" AND run.status = statuses.status{_BOUNDS}{_MERGED}"
 )
-_NEWEST_OF_WORKSPACE = (
+_NEWEST_OF_WORKSPACES = (
     "SELECT newest.body FROM unnest($5::text[]) AS kinds (kind), unnest($6::text[])"  # noqa: S608 - constants of this file
-    " AS statuses (status), LATERAL (SELECT * FROM run WHERE run.workspace = $7"
+    " AS statuses (status), unnest($7::text[]) AS workspaces (workspace), LATERAL (SELECT * FROM"
+    " run WHERE run.workspace = workspaces.workspace"
     f" AND run.kind = kinds.kind AND run.status = statuses.status{_BOUNDS}{_MERGED}"
 )
 _NEWEST_OF_PIPELINES = (
@@ -93,7 +94,7 @@ class StoredPostgresRuns:
     async def recent_runs(
         self,
         *,
-        workspace: str | None = None,
+        workspaces: Collection[str] | None = None,
         kind: RunKind | None = None,
         statuses: Collection[Status] = (),
         pipelines: Collection[PipelineOfKind] | None = None,
@@ -115,16 +116,15 @@ class StoredPostgresRuns:
             fitting = [
                 pipeline
                 for pipeline in dict.fromkeys(pipelines)
-                if workspace in (None, pipeline[0]) and kind in (None, pipeline[1])
+                if (workspaces is None or pipeline[0] in workspaces) and kind in (None, pipeline[1])
             ]
             named = _pipeline_columns(fitting)
             return await self._states(_NEWEST_OF_PIPELINES, *bounds, *named, named_statuses)
         kinds = list(RunKind) if kind is None else [kind]
-        if workspace is None:
+        if workspaces is None:
             return await self._states(_NEWEST_OF_ALL, *bounds, kinds, named_statuses)
-        return await self._states(
-            _NEWEST_OF_WORKSPACE, *bounds, kinds, named_statuses, codec.text(workspace)
-        )
+        names = [codec.text(name) for name in dict.fromkeys(workspaces)]
+        return await self._states(_NEWEST_OF_WORKSPACES, *bounds, kinds, named_statuses, names)
 
     async def pipeline_runs(
         self,

@@ -100,6 +100,7 @@ class _LastAnswer:
     "cluster",
     "/api/v1/cluster",
     "The daemons that share the store, and who holds which shard since when.",
+    is_whole=True,
 )
 async def cluster_view(sources: ViewSources, query: ClusterQuery) -> ClusterOverview:
     last, away = sources.shared(_LastAnswer), None

@@ -47,7 +47,9 @@ class MonitorView(Struct, frozen=True, kw_only=True):
     learned_gaps: int  # between successes
 
 
-@view("monitor", "/api/v1/monitor", "The daemon itself: versions, readiness and rules.")
+@view(
+    "monitor", "/api/v1/monitor", "The daemon itself: versions, readiness and rules.", is_whole=True
+)
 async def monitor_view(sources: ViewSources, _: NoParameters) -> MonitorView:
     status, alerting = sources.daemon(), sources.alerting.snapshot()
     found = await readiness(sources.checks())
@@ -96,6 +98,7 @@ class StoreView(Struct, frozen=True, kw_only=True):
     "store",
     "/api/v1/monitor/store",
     "The store: its size, how far it reaches back, and whether it takes writes.",
+    is_whole=True,
 )
 async def store_view(sources: ViewSources, _: NoParameters) -> StoreView:
     statuses = [await shard.bus.status() for shard in sources.shards.hosted()]

@@ -57,6 +57,7 @@ class OutputList(Struct, frozen=True, kw_only=True):
     "outputs",
     "/api/v1/monitor/outputs",
     "Where events go out, how far each output is behind, and its dead letters.",
+    is_whole=True,
 )
 async def outputs_view(sources: ViewSources, _: NoParameters) -> OutputList:
     hosted = sources.shards.hosted()

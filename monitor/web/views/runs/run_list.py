@@ -81,7 +81,7 @@ async def runs_view(sources: ViewSources, query: RunsQuery) -> RunsAnswer:
     fitting = await matching_pipelines(sources, query.workspace, query.pipeline)
     searched = None if fitting is None else fitting[:_PIPELINES]
     runs = await sources.runs.recent_runs(
-        workspace=query.workspace,
+        workspaces=None if query.workspace is None else [query.workspace],
         kind=query.kind,
         statuses=() if query.status is None else query.status.statuses,
         pipelines=None if searched is None else runs_of(searched),
@@ -225,7 +225,7 @@ async def failures_view(sources: ViewSources, query: FailuresQuery) -> FailuresA
     since = since_of(query.since, now=now) or now - _USUAL
     fitting = await matching_pipelines(sources, query.workspace, query.pipeline)
     runs = await sources.runs.recent_runs(
-        workspace=query.workspace,
+        workspaces=None if query.workspace is None else [query.workspace],
         statuses=[Status.FAILED],
         pipelines=None if fitting is None else runs_of(fitting[:_READ]),
         since=since,

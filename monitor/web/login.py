@@ -21,8 +21,9 @@ from monitor.web.access.people import Recognised
 from monitor.web.access.routes import Routes
 from monitor.web.http.form_bodies import FormTokens, read_form
 from monitor.web.http.problem_details import ProblemDetails
-from monitor.web.page.shell import PageShell, page_of_its_own
+from monitor.web.page.shell import page_of_its_own
 from monitor.web.principals import Role
+from monitor.web.site import Sites
 from monitor.web.views.view import WebPage
 
 LOGOUT = "/logout"
@@ -34,10 +35,8 @@ _NEXT = re.compile(r"/(?![/\\])[!-\[\]-~]{0,1999}")  # a path of ours, in what a
 class LoginPages:
     """The form that begins a session, the page about it, and its end."""
 
-    def __init__(
-        self, *, shell: PageShell, tokens: FormTokens, authenticator: Authenticator
-    ) -> None:
-        self._shell = shell
+    def __init__(self, *, sites: Sites, tokens: FormTokens, authenticator: Authenticator) -> None:
+        self._sites = sites
         self._tokens = tokens
         self._authenticator = authenticator
 
@@ -117,13 +116,15 @@ class LoginPages:
 
     async def _account(self, request: web.Request) -> web.Response:
         key = self._tokens.key_of(request)
-        body = await self._shell.text(
+        principal = request[PRINCIPAL]
+        site = await self._sites.of(principal)
+        body = await site.page.text(
             "account.html",
             page=WebPage(path=ACCOUNT, title="Account", boxes=(), is_live=False),
             title="Account",
             url=request.path_qs,
             apis=(),
-            principal=request[PRINCIPAL],
+            principal=principal,
             token=self._tokens.token(key),
         )
         answer = page_of_its_own(body, HTTPStatus.OK)
@@ -140,7 +141,7 @@ class LoginPages:
         status: int = HTTPStatus.OK,
     ) -> web.Response:
         key = self._tokens.key_of(request)
-        template = self._shell.templates.get_template("login.html")
+        template = self._sites.whole.page.templates.get_template("login.html")
         body = template.render(
             title="Log in",
             leads_to=leads_to,

@@ -11,10 +11,11 @@ from monitor.config.problems import Problems
 from monitor.config.reading import ConfigurationReader
 from monitor.config.section import Sections, section_of
 from monitor.model.errors import ConfigurationError
-from monitor.web.settings import ServerSettings
+from monitor.web.settings import OidcSettings, ServerSettings
 
 SERVER = section_of("server", ServerSettings)
-_ALONE = Sections((SERVER,))
+OIDC = section_of("server.oidc", OidcSettings, is_optional=True, is_example=True)
+_ALONE = Sections((SERVER, OIDC))
 _VARIABLES = f"{PREFIX}{SERVER.path.upper()}__"
 
 

@@ -24,7 +24,6 @@ from monitor.model.notifying import why_not_notified
 from monitor.model.secrets import Secret
 from monitor.outputs.records import RECORDS, output_types
 from monitor.tracking.settings import TrackingSettings
-from monitor.web.settings import AccessEntry
 
 Parts = Mapping[str, ReadTable]
 NO_LOCATIONS = NoLocations()
@@ -46,7 +45,7 @@ def find_contradictions(
     several = [*workspaces, *repeated["notify"], *repeated["access"]]
     for part in _with_those_below([*several, *parts.values()]):
         if hasattr(part.section.settings, "problems"):
-            more = {"access": _access(repeated)} if part is parts.get("server") else {}
+            more = _of_server(part, repeated) if part is parts.get("server") else {}
             _own_problems(part, problems, more)
 
 
@@ -100,8 +99,12 @@ def _storage(part: ReadTable | None, problems: Problems) -> None:
         problems.warn(f"{part.path}.url", part.get("url"), hint)
 
 
-def _access(repeated: Mapping[str, list[ReadTable]]) -> tuple[AccessEntry, ...]:
-    return tuple(part.build() for part in repeated["access"])
+def _of_server(part: ReadTable, repeated: Mapping[str, list[ReadTable]]) -> dict[str, Any]:
+    """Return what stands below and beside the section [server]."""
+    return {
+        "access": tuple(entry.build() for entry in repeated["access"]),
+        "oidc": part.parts["oidc"].build() if "oidc" in part.parts else None,
+    }
 
 
 def _own_problems(part: ReadTable, problems: Problems, more: Mapping[str, Any]) -> None:
@@ -185,7 +188,7 @@ def _built(
         alerting=alerting_settings(parts["alerting"], repeated["alerts"], repeated["silences"]),
         outputs=_outputs(repeated, parts),
         reports=tuple(part.build() for part in repeated["reports"]),
-        server=parts["server"].build(access=_access(repeated)),
+        server=parts["server"].build(**_of_server(parts["server"], repeated)),
         callbacks=parts["callbacks"].build() if "callbacks" in parts else None,
         # The store must not drop a callback that its workspace still waits to confirm.
         storage=storage.build(

@@ -47,10 +47,10 @@ class LoginPages:
         routes.add("POST", LOGOUT, self._log_out, Role.METRICS)
 
     async def _form(self, request: web.Request) -> web.Response:
-        leads_to = _own_path(request.query.get("next", ""))
+        leads_to = own_path(request.query.get("next", ""))
         if PRINCIPAL in request:
-            return _leading_to(leads_to)
-        return self._shown(request, leads_to)
+            return leading_to(leads_to)
+        return self.shown(request, leads_to)
 
     async def _log_in(self, request: web.Request) -> web.Response:
         """Begin a session for who shows a token, or a user name and password.
@@ -60,16 +60,16 @@ class LoginPages:
             BusError: the session cannot be kept.
         """
         fields, token = await read_form(request, _FIELDS, hidden=("secret",))
-        leads_to = _own_path(fields.get("next", ""))
+        leads_to = own_path(fields.get("next", ""))
         username = fields.get("username", "").strip()
         if stale := self._tokens.problem(request, token):
-            return self._shown(request, leads_to, notice=stale, username=username, status=403)
+            return self.shown(request, leads_to, notice=stale, username=username, status=403)
         try:
             recognised = await self._authenticator.recognised(
                 request, (username, fields.get("secret", "").strip())
             )
         except ProblemDetails as problem:
-            answer = self._shown(
+            answer = self.shown(
                 request,
                 leads_to,
                 notice=f"{problem.detail[:1].upper()}{problem.detail[1:]}.",
@@ -79,17 +79,23 @@ class LoginPages:
             if isinstance(problem, TooManyGuesses):
                 answer.headers["Retry-After"] = str(problem.retry_after)
             return answer
-        answer = _leading_to(leads_to)
-        await self._keep_session(request, answer, recognised)
+        answer = leading_to(leads_to)
+        await self.keep_session(request, answer, recognised)
         return answer
 
-    async def _keep_session(
-        self, request: web.Request, answer: web.Response, recognised: Recognised
+    async def keep_session(
+        self,
+        request: web.Request,
+        answer: web.Response,
+        recognised: Recognised,
+        *,
+        groups: tuple[str, ...] = (),
     ) -> None:
+        """Begin a session, end the one that the browser had, and let it keep the new one."""
         sessions = self._authenticator.sessions
         if (former := session_of(request)) is not None:
             await sessions.end(former)
-        session_id = await sessions.begin(recognised)
+        session_id = await sessions.begin(recognised, groups=groups)
         secure = is_secure(request)
         answer.set_cookie(
             SECURE_COOKIE if secure else COOKIE,
@@ -107,7 +113,7 @@ class LoginPages:
             raise ProblemDetails(HTTPStatus.FORBIDDEN, stale.removesuffix("."))
         if (session_id := session_of(request)) is not None:
             await self._authenticator.sessions.end(session_id)
-        answer = _leading_to(LOGIN)
+        answer = leading_to(LOGIN)
         for name in (COOKIE, SECURE_COOKIE):
             answer.del_cookie(
                 name, path="/", httponly=True, samesite="Lax", secure=name == SECURE_COOKIE
@@ -131,7 +137,7 @@ class LoginPages:
         self._tokens.keep(answer, key, is_secure=is_secure(request))
         return answer
 
-    def _shown(
+    def shown(
         self,
         request: web.Request,
         leads_to: str,
@@ -140,11 +146,13 @@ class LoginPages:
         username: str = "",
         status: int = HTTPStatus.OK,
     ) -> web.Response:
+        """Return the form that logs in; ``notice`` says what went wrong."""
         key = self._tokens.key_of(request)
         template = self._sites.whole.page.templates.get_template("login.html")
         body = template.render(
             title="Log in",
             leads_to=leads_to,
+            has_openid=self._authenticator.settings.oidc is not None,
             notice=notice,
             username=username,
             token=self._tokens.token(key),
@@ -154,10 +162,11 @@ class LoginPages:
         return answer
 
 
-def _own_path(text: str) -> str:
+def own_path(text: str) -> str:
     """Return a path of this server; where the text is none, that of the overview."""
     return text if _NEXT.fullmatch(text) else "/"
 
 
-def _leading_to(path: str) -> web.Response:
+def leading_to(path: str) -> web.Response:
+    """Return the answer that leads a browser on."""
     return web.Response(status=303, headers={"Location": path, "Cache-Control": "no-store"})

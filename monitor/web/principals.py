@@ -30,6 +30,7 @@ class WayIn(StrEnum):
     SESSION = "session"
     PROXY = "proxy"
     CERTIFICATE = "certificate"
+    OPENID = "openid"
 
 
 class Principal(Struct, frozen=True, kw_only=True):

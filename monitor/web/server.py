@@ -29,6 +29,7 @@ from monitor.web.http.request_parsing import BODY_SECONDS
 from monitor.web.http.response_writing import in_pieces
 from monitor.web.login import LoginPages
 from monitor.web.merged_requests import merged_alerting
+from monitor.web.openid_login import OpenIdLogin
 from monitor.web.page.shell import PageShell, problems_as_pages
 from monitor.web.principals import Role
 from monitor.web.restricted.metric_lines import lines_about
@@ -104,6 +105,7 @@ class Server:
         )
         self.follower = LogFollower(log, self.sites.whole.live.on_events, clock=clock)
         self._login = LoginPages(sites=self.sites, tokens=tokens, authenticator=self._authenticator)
+        self._openid = OpenIdLogin(self._login, authenticator=self._authenticator, clock=clock)
 
     def _made_authenticator(self, entries: StoreEntries) -> Authenticator:
         settings, clock = self._settings, self._clock
@@ -142,6 +144,7 @@ class Server:
         routes.add("GET", "/healthz", self._healthz, None)
         routes.add("GET", "/readyz", self._readyz, None)
         self._login.add_routes(routes)
+        self._openid.add_routes(routes)
         for route in self.sites.whole.routes:
             routes.add(
                 route.method,

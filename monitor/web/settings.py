@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -73,6 +74,17 @@ def _header_name(name: str) -> str | None:
     if re.fullmatch(r"[A-Za-z0-9-]{1,100}", name):
         return None
     return 'must be the name of a header, such as "X-Forwarded-User"'
+
+
+def _issuer(url: str) -> str | None:
+    parts = urlsplit(url)
+    is_safe = parts.scheme == "https" or (
+        parts.scheme == "http" and is_loopback(parts.hostname or "")
+    )
+    is_plain = url.isprintable() and not set(url) & set(" ?#@")
+    if is_safe and parts.hostname and is_plain:
+        return None
+    return 'must be such as "https://login.example.com/realms/data"'
 
 
 def _public_url(url: str) -> str | None:
@@ -152,6 +164,54 @@ class AccessEntry(Struct, frozen=True, kw_only=True):
         return ["token_hash: nothing recognises it; add token_hash, users or groups"]
 
 
+class OidcSettings(Struct, frozen=True, kw_only=True):
+    """Logging in on the page at an OpenID provider, by users and groups of [[access]].
+
+    Needs the extra oidc. Register PUBLIC_URL/login/oidc/callback at the provider; without
+    public_url in [server] it is that of the listen address.
+    """
+
+    issuer: Annotated[
+        str,
+        Setting(
+            "Issuer, as its discovery document names it; https, or this machine.",
+            "https://login.example.com/realms/data",
+            check=_issuer,
+        ),
+    ]
+    client_id: Annotated[
+        str, Setting("Client id of this daemon at the provider.", "dataprep-monitor", one_line)
+    ]
+    client_secret: Annotated[
+        Secret | None,
+        Setting("Client secret, if the provider gave one.", "dataprep-oidc", may_be_command=True),
+    ] = None
+    scopes: Annotated[
+        tuple[str, ...],
+        Setting("Scopes to ask for.", check=not_empty),
+    ] = ("openid", "profile", "email")
+    user_claim: Annotated[
+        str, Setting("Claim of the ID token with the name that users has.", check=one_line)
+    ] = "email"
+    groups_claim: Annotated[
+        str, Setting("Claim of the ID token with the groups.", check=one_line)
+    ] = "groups"
+    ca_file: Annotated[
+        str | None,
+        Setting(
+            "PEM file of authorities to trust for it, instead of the usual ones.",
+            "/etc/ssl/certs/company-ca.pem",
+            is_file=True,
+        ),
+    ] = None
+
+    def problems(self) -> list[str]:
+        """Return one sentence ``key: problem`` for what does not fit together."""
+        if all(find_spec(library) for library in ("authlib", "joserfc", "requests")):
+            return []
+        return ["issuer: needs its libraries; install dataprep-monitor[oidc]"]
+
+
 class ServerSettings(AddressSettings, frozen=True, kw_only=True):
     """The page, the metrics and the admin API."""
 
@@ -206,6 +266,7 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
         Meta(ge=60, le=31_536_000),
         StartSetting("How long a log-in on the page lasts."),
     ] = 43_200.0
+    oidc: OidcSettings | None = None
     access: tuple[AccessEntry, ...] = ()  # [[access]], which stands beside the section
     allow_anonymous: Annotated[
         bool, StartSetting("Allow access without authentication; for trusted networks only.")
@@ -241,12 +302,12 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
     @property
     def has_auth(self) -> bool:
         """True if requests must authenticate."""
-        return self.token is not None or self.password is not None or bool(self.access)
+        return self.token is not None or self.password is not None or self.has_login
 
     @property
     def has_login(self) -> bool:
         """True if the page has a form to log in: else a browser asks for the password itself."""
-        return bool(self.access)
+        return bool(self.access) or self.oidc is not None
 
     @property
     def page_host(self) -> str:

@@ -139,6 +139,20 @@ BROKEN_RULES: tuple[Row, ...] = (
         '"X-Groups:": must be the name of a header, such as "X-Forwarded-User"',
     ),
     (
+        "server.oidc.issuer",
+        "http://login.example.com",
+        '"http://login.example.com": must be such as "https://login.example.com/realms/data"',
+    ),
+    ("server.oidc.client_id", "", '"": must not be empty; leave the key out instead'),
+    ("server.oidc.scopes", [], "[]: must not be empty; leave the key out instead"),
+    ("server.oidc.user_claim", "", '"": must not be empty; leave the key out instead'),
+    ("server.oidc.groups_claim", "", '"": must not be empty; leave the key out instead'),
+    (
+        "server.oidc.ca_file",
+        "/missing/ca.pem",
+        '"/missing/ca.pem": there is no such file; create it or name another',
+    ),
+    (
         "access[0].name",
         "ada.lovelace",
         ('"ada.lovelace": use 1 to 128 of A-Z, a-z, 0-9, @, _, + and -, a letter or digit first'),

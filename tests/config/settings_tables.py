@@ -136,6 +136,11 @@ def person(name: str = "ada", **changes: Any) -> dict[str, Any]:
     }
 
 
+def provider(**changes: Any) -> dict[str, Any]:
+    """Return the least that describes an OpenID provider, with changes."""
+    return {"issuer": "https://login.example.com", "client_id": "dataprep-monitor", **changes}
+
+
 def everything() -> dict[str, Any]:
     """Return a configuration with every section that may be absent."""
     return {
@@ -149,6 +154,7 @@ def everything() -> dict[str, Any]:
         "silences": [silence()],
         "reports": [report()],
         "access": [person()],
+        "server": {"oidc": provider()},
     }
 
 

@@ -62,6 +62,11 @@ def test_every_check_choice_and_file_is_broken_once() -> None:
         ),
         ("access[0].name", 'is needed, such as name = "ada"'),
         ("access[0].role", 'is needed, such as role = "read"'),
+        (
+            "server.oidc.issuer",
+            'is needed, such as issuer = "https://login.example.com/realms/data"',
+        ),
+        ("server.oidc.client_id", 'is needed, such as client_id = "dataprep-monitor"'),
         ("alertmanager.urls", 'is needed, such as urls = ["http://127.0.0.1:9093"]'),
         ("webhook.url", 'is needed, such as url = "https://hooks.example.com/dataprep"'),
         (
@@ -102,6 +107,8 @@ def test_nothing_else_is_needed() -> None:
         "notify[0].url",
         "reports[0].at",
         "reports[0].name",
+        "server.oidc.client_id",
+        "server.oidc.issuer",
         "silences[0].comment",
         "silences[0].ends_at",
         "silences[0].matchers",

@@ -37,6 +37,11 @@ class Browser:
         async with self.session.get(self._site.url + path) as response:
             return Reply(response, await response.text())
 
+    async def get_without_following(self, path: str) -> Reply:
+        """Return the answer itself, where it leads elsewhere too."""
+        async with self.session.get(self._site.url + path, allow_redirects=False) as response:
+            return Reply(response, await response.text())
+
     async def token(self, path: str) -> str:
         """Open a form and return the token of its button."""
         found = _TOKEN.search((await self.get(path)).raw)

@@ -106,6 +106,7 @@ def paths(route: Route, workspace: str) -> list[str]:
         "fingerprint": f"fires-{workspace}",
         "type": "run.failed",
         "name": "page.css",
+        "event_id": f"{workspace}:job_group:{workspace}-0:failed",
     }
     if route.path.startswith("/silences"):
         words["id"] = f"silence-{workspace}"
@@ -157,8 +158,9 @@ async def test_what_is_about_everything_is_refused(tmp_path: Path) -> None:
         wholes = [route for route in site.server.routes() if route.is_whole]
         refused: list[int] = []
         for route in wholes:
+            path = re.sub(r"\{[^}]+\}", "x", route.path)
             async with site.session.request(
-                route.method, site.url + route.path, headers=READER
+                route.method, site.url + path, headers=READER
             ) as response:
                 refused.append(response.status)
                 assert "some workspaces only" in await response.text()

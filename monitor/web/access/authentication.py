@@ -10,6 +10,7 @@ import base64
 import hmac
 import math
 import secrets
+from collections.abc import Collection
 from http import HTTPStatus
 from urllib.parse import urlencode
 
@@ -79,6 +80,7 @@ class Authenticator:
             token=settings.token,
             username=settings.username,
             password=settings.password,
+            oidc=settings.oidc,
             access=settings.access,
         )
         self.is_needed = self._started_with.has_auth or self.settings.has_auth
@@ -132,6 +134,10 @@ class Authenticator:
         if username:
             return await self._people.of_password(username, secret, now=now)
         return await self._people.of_token(secret, now=now)
+
+    def vouched(self, user: str, groups: Collection[str]) -> Principal | None:
+        """Return what a user may do whom an OpenID provider vouches for; None where nothing."""
+        return self._people.of_user(user, groups, way=WayIn.OPENID, now=self._clock.now())
 
     def _vouched(self, request: web.Request) -> Principal | None:
         """Return whom a client certificate or a trusted proxy names."""

@@ -21,6 +21,7 @@ from monitor.model.alerts import (
     PipelineOfKind,
     Silence,
 )
+from monitor.model.days_off import DaysOff
 from monitor.model.errors import ConfigurationError
 from monitor.model.globs import parse_globs
 from monitor.model.notifying import MessagePreview, NotificationStatus, OutputTypes
@@ -129,6 +130,9 @@ class _RestrictedAlerting:
 
     def rules_for(self, workspace: str, pipeline: Pipeline) -> Sequence[AppliedRule]:
         return self._whole.rules_for(workspace, pipeline) if self._sees(workspace) else ()
+
+    def starts_days_off(self, workspace: str, pipeline: Pipeline) -> Sequence[DaysOff]:
+        return self._whole.starts_days_off(workspace, pipeline) if self._sees(workspace) else ()
 
     async def acknowledge(
         self,

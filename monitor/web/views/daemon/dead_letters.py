@@ -78,7 +78,12 @@ class DeadLettersOfEvent(Struct, frozen=True, kw_only=True):
     data: tuple[OutputLetterView, ...]
 
 
-@view("dead_letters", "/api/v1/dead-letters", "Events that outputs refused for good, newest first.")
+@view(
+    "dead_letters",
+    "/api/v1/dead-letters",
+    "Events that outputs refused for good, newest first.",
+    is_whole=True,
+)
 async def dead_letters_view(sources: ViewSources, query: DeadLettersQuery) -> DeadLetterList:
     known, found, total = set(sources.alerting.outputs()), [], 0
     async for bus, name, count in _with_letters(sources):
@@ -99,6 +104,7 @@ async def dead_letters_view(sources: ViewSources, query: DeadLettersQuery) -> De
     "dead_letter",
     "/api/v1/dead-letters/{event_id}",
     "An event that outputs refused for good, and why each did.",
+    is_whole=True,
 )
 async def dead_letter_view(sources: ViewSources, query: DeadLetterOfQuery) -> DeadLettersOfEvent:
     found: list[tuple[DeadLetter, str]] = []

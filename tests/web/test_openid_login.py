@@ -1,0 +1,243 @@
+"""Logging in at an OpenID provider on loopback."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import threading
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+import oidc_provider_mock  # type: ignore[import-untyped]
+import pytest
+import structlog
+from werkzeug.serving import make_server
+
+from monitor.model.secrets import Secret
+from monitor.web.settings import OidcSettings, ServerSettings
+from tests.web.form_client import Browser, Reply
+from tests.web.people import PEOPLE
+from tests.web.site import Site
+
+# The provider's own library warns of its future.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*:authlib.deprecate.AuthlibDeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:get_jwt_config:DeprecationWarning"),
+]
+# The browser of these tests reaches it at the address of the server.
+URL = "https://monitor.example.com"
+_CLAIMS: dict[str, dict[str, Any]] = {
+    "read-user": {},
+    "grace": {"groups": ["staff", "group-operate-user"]},
+    "eve": {"groups": "staff"},
+    "unverified": {"email": "read-user@example.com", "email_verified": False},
+    "new\nline": {"groups": ["group-read-user"]},
+}
+USERS = [
+    oidc_provider_mock.User(sub=name, claims={"email": f"{name}@example.com", **claims})
+    for name, claims in _CLAIMS.items()
+]
+
+
+class Provider:
+    """A provider that notes what its token endpoint gets, and may be stopped."""
+
+    def __init__(self) -> None:
+        self._app = oidc_provider_mock.app(require_nonce=True, user_claims=USERS)
+        self.exchanged: list[dict[str, list[str]]] = []
+        self._server = make_server("127.0.0.1", 0, self, threaded=True)
+        self.issuer = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        if environ["PATH_INFO"] == "/oauth2/token":
+            body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+            environ["wsgi.input"] = io.BytesIO(body)
+            self.exchanged.append(parse_qs(body.decode()))
+        return self._app(environ, start_response)
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+            self._server.server_close()
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    made = Provider()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def settings(provider: Provider) -> ServerSettings:
+    oidc = OidcSettings(
+        issuer=provider.issuer, client_id="dataprep-monitor", client_secret=Secret("any")
+    )
+    return msgspec.structs.replace(PEOPLE, oidc=oidc, public_url=URL)
+
+
+@pytest.fixture
+async def browser(site: Site) -> AsyncIterator[Browser]:
+    site.clock.set_wall(datetime.now(UTC))  # that of the provider
+    made = Browser(site)
+    yield made
+    await made.close()
+
+
+async def consent(browser: Browser, user: str, *, leads_to: str = "/runs") -> str:
+    """Return where the provider sends a user back to, on this server."""
+    begun = await browser.get_without_following(f"/login/oidc?next={leads_to}")
+    async with browser.session.post(
+        begun.leads_to, data={"sub": user}, allow_redirects=False
+    ) as response:
+        back = response.headers["Location"]
+    assert back.startswith(f"{URL}/login/oidc/callback?")
+    return back.removeprefix(URL)
+
+
+async def log_in(browser: Browser, user: str, **more: str) -> Reply:
+    return await browser.get_without_following(await consent(browser, user, **more))
+
+
+async def test_a_user_is_led_to_the_provider_and_back(browser: Browser) -> None:
+    """The page that was wanted is shown after it, with the role that the user's entry has."""
+    reply = await log_in(browser, "read-user")
+    account = await browser.get("/account")
+
+    assert (reply.status, reply.leads_to) == (303, "/runs")
+    assert "read-user@example.com" in account.text
+    assert "<td>read</td>" in account.text
+    assert (await browser.get("/runs")).status == 200
+    assert (await browser.get("/silences/new")).status == 403
+
+
+async def test_a_group_gives_its_role(browser: Browser) -> None:
+    """Whom no entry names has the role of the first group that one does."""
+    await log_in(browser, "grace")
+
+    assert (await browser.get("/silences/new")).status == 200
+
+
+async def test_the_code_is_bound_to_the_browser(browser: Browser, provider: Provider) -> None:
+    """PKCE: the provider gets a challenge first, and what it was made of only with the code."""
+    begun = await browser.get_without_following("/login/oidc?next=/")
+    asked = {name: value[0] for name, value in parse_qs(urlsplit(begun.leads_to).query).items()}
+    async with browser.session.post(
+        begun.leads_to, data={"sub": "read-user"}, allow_redirects=False
+    ) as response:
+        back = response.headers["Location"].removeprefix(URL)
+    await browser.get_without_following(back)
+    (exchanged,) = provider.exchanged
+    digest = hashlib.sha256(exchanged["code_verifier"][0].encode()).digest()
+
+    assert asked["code_challenge_method"] == "S256"
+    assert asked["code_challenge"] == base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    assert exchanged["redirect_uri"] == [f"{URL}/login/oidc/callback"]
+
+
+async def test_another_browser_cannot_finish_a_log_in(site: Site, browser: Browser) -> None:
+    """A link that logs in as the attacker, or with a code that was seen, leads nowhere."""
+    back = await consent(browser, "read-user")
+    other = Browser(site)
+    stolen = await other.get_without_following(back)
+    await other.close()
+    changed = await browser.get_without_following(f"{back}x")
+
+    assert (stolen.status, changed.status) == (400, 400)
+    assert "did not begin here" in stolen.text
+
+
+@pytest.mark.parametrize(
+    ("user", "status", "why"),
+    [
+        ("eve", 403, "eve@example.com has no entry"),
+        ("unverified", 503, "has not verified this mail address"),
+        ("new\nline", 503, "holds control characters"),
+    ],
+)
+async def test_a_user_without_an_entry_is_told(
+    browser: Browser, user: str, status: int, why: str
+) -> None:
+    """The form says why, and other ways in are beside it."""
+    reply = await log_in(browser, user)
+
+    assert reply.status == status
+    assert why in reply.text
+    assert "Token or password" in reply.text
+    assert (await browser.get("/runs")).status == 401
+
+
+@pytest.mark.parametrize("off_by", [timedelta(hours=2), timedelta(hours=-2)])
+async def test_clocks_that_differ_are_named(
+    site: Site, browser: Browser, off_by: timedelta
+) -> None:
+    """An ID token of another time is refused, and the sentence says where to look."""
+    site.clock.set_wall(datetime.now(UTC) + off_by)
+    reply = await log_in(browser, "read-user")
+
+    assert reply.status == 503
+    assert "clocks of both machines" in reply.text
+
+
+async def test_clocks_may_differ_a_little(site: Site, browser: Browser) -> None:
+    """Half a minute is forgiven."""
+    site.clock.set_wall(datetime.now(UTC) - timedelta(seconds=30))
+
+    assert (await log_in(browser, "read-user")).status == 303
+
+
+async def test_a_provider_that_is_away_takes_no_other_way_in(
+    browser: Browser, provider: Provider
+) -> None:
+    """The form says that it cannot be reached, and a token still logs in."""
+    provider.stop()
+    reply = await browser.get_without_following("/login/oidc?next=/")
+
+    assert reply.status == 503
+    assert f"{provider.issuer} cannot be reached" in reply.text
+    assert "Token or password" in reply.text
+
+
+async def test_what_a_provider_denies_is_said(browser: Browser) -> None:
+    """Its words are shown as text, whatever they hold."""
+    begun = await browser.get_without_following("/login/oidc?next=/")
+    async with browser.session.post(
+        begun.leads_to, data={"action": "deny"}, allow_redirects=False
+    ) as response:
+        back = response.headers["Location"].removeprefix(URL)
+    state = parse_qs(urlsplit(begun.leads_to).query)["state"][0]
+    path = f"/login/oidc/callback?state={state}&error=x&error_description=%3Cb%3E%0Ano"
+    hostile = await browser.get_without_following(path)
+
+    assert "error=access_denied" in back
+    assert hostile.status == 503
+    assert "<b>" not in hostile.raw
+
+
+async def test_a_user_whose_entry_is_gone_is_out(
+    site: Site, browser: Browser, settings: ServerSettings
+) -> None:
+    """A reload ends sessions of users whom the provider vouched for, too."""
+    await log_in(browser, "read-user")
+    site.server.reconfigure(msgspec.structs.replace(settings, access=PEOPLE.access[2:]))
+
+    assert (await browser.get("/runs")).status == 401
+
+
+async def test_no_line_of_the_log_has_a_code(browser: Browser, provider: Provider) -> None:
+    """Neither the code nor what it is exchanged for is logged."""
+    with structlog.testing.capture_logs() as lines:
+        await log_in(browser, "read-user")
+        await log_in(browser, "eve")
+
+    assert lines
+    for exchanged in provider.exchanged:
+        assert exchanged["code"][0] not in str(lines)
+        assert exchanged["code_verifier"][0] not in str(lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -30,6 +31,17 @@ async def test_no_source_has_every_stream(site: Site) -> None:
 
     assert statuses == [200] * OF_A_SOURCE + [503]
     assert answer.status == 200
+
+
+async def test_streams_that_begin_at_once_are_counted_too(site: Site) -> None:
+    """A hundred at once, which all have to read the store first, get 32 slots."""
+    url = f"{site.url}/api/v1/events/stream?since=2026-01-01T00:00:00Z"
+    answers = await asyncio.gather(*(site.session.get(url) for _ in range(100)))
+    statuses = Counter(answer.status for answer in answers)
+    for answer in answers:
+        answer.close()
+
+    assert statuses == {200: OF_A_SOURCE, 503: 100 - OF_A_SOURCE}
 
 
 async def test_a_stream_whose_filter_fits_nothing_shows_that_it_lives(site: Site) -> None:

@@ -16,8 +16,8 @@ from monitor.model.events import EventType
 from monitor.model.slices import in_slices
 from monitor.outputs.cloudevents import CONTENT_TYPE
 from monitor.web.api.route_types import RawRoute
-from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import parse_query
+from monitor.web.http.stream_slots import StreamSlots
 from monitor.web.views.events import (
     ONE_OF_THE_SHAPES,
     EventCursor,
@@ -78,19 +78,19 @@ class EventStreams:
         self._log = sources.log
         self._clock = sources.clock
         self._reader = EventReader(sources)
-        self._open: dict[asyncio.Task[None], str] = {}  # each with its source
+        self._slots = StreamSlots(
+            "streams", in_all=_STREAMS_AT_ONCE, of_a_source=_STREAMS_OF_A_SOURCE
+        )
+        self._open: set[asyncio.Task[None]] = set()
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Stream events after ``Last-Event-ID``, or from now on."""
         query = parse_query(StreamQuery, request.match_info, request.query.items())
         self._sources.refuse_unknown(query.workspace)
-        if len(self._open) >= _STREAMS_AT_ONCE:
-            raise ProblemDetails(503, f"{_STREAMS_AT_ONCE} streams are open already; close one")
-        source = source_of(request)
-        if list(self._open.values()).count(source) >= _STREAMS_OF_A_SOURCE:
-            raise ProblemDetails(
-                503, f"{source} has {_STREAMS_OF_A_SOURCE} streams open already; close one"
-            )
+        with self._slots.slot(source_of(request)):
+            return await self._serve(request, query)
+
+    async def _serve(self, request: web.Request, query: StreamQuery) -> web.StreamResponse:
         position = await self._begin(request, query)
         response = web.StreamResponse(
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
@@ -99,7 +99,7 @@ class EventStreams:
         if request.method == hdrs.METH_HEAD:
             return response
         task = asyncio.create_task(self._pump(response, query, position), name="event stream")
-        self._open[task] = source
+        self._open.add(task)
         try:
             await task
         except (ConnectionError, TimeoutError):
@@ -113,7 +113,7 @@ class EventStreams:
             if (current := asyncio.current_task()) is not None and current.cancelling():
                 raise
         finally:
-            del self._open[task]
+            self._open.discard(task)
         return response
 
     def close(self) -> None:

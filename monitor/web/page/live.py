@@ -11,7 +11,7 @@ from aiohttp import hdrs, web
 from monitor.listening.http_listener import source_of
 from monitor.model.clock import Clock
 from monitor.model.events import Event
-from monitor.web.http.problem_details import ProblemDetails
+from monitor.web.http.stream_slots import StreamSlots
 
 _SHORTEST_SECONDS = 2.0  # between two changes, so that a flood of events costs little
 _SECONDS_OF_A_PAGE = 0.06  # more for each open page: all of them ask again
@@ -34,7 +34,8 @@ class LivePages:
         self._kept_seconds = kept_seconds
         self._has_news = asyncio.Event()
         self._changed = asyncio.Event()
-        self._open: dict[asyncio.Task[None], str] = {}  # each with its source
+        self._slots = StreamSlots("pages", in_all=_PAGES_AT_ONCE, of_a_source=_PAGES_OF_A_SOURCE)
+        self._open: set[asyncio.Task[None]] = set()
         self.version = 0
 
     def on_events(self, events: Sequence[Event]) -> None:
@@ -63,13 +64,10 @@ class LivePages:
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Report changes as server-sent events until the reader goes away."""
-        if len(self._open) >= _PAGES_AT_ONCE:
-            raise ProblemDetails(503, f"{_PAGES_AT_ONCE} pages are open already; close one")
-        source = source_of(request)
-        if list(self._open.values()).count(source) >= _PAGES_OF_A_SOURCE:
-            raise ProblemDetails(
-                503, f"{source} has {_PAGES_OF_A_SOURCE} pages open already; close one"
-            )
+        with self._slots.slot(source_of(request)):
+            return await self._serve(request)
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         )
@@ -77,7 +75,7 @@ class LivePages:
         if request.method == hdrs.METH_HEAD:
             return response
         task = asyncio.create_task(self._report(response), name="live page")
-        self._open[task] = source
+        self._open.add(task)
         try:
             await task
         except (ConnectionError, TimeoutError):
@@ -88,7 +86,7 @@ class LivePages:
             if (current := asyncio.current_task()) is not None and current.cancelling():
                 raise
         finally:
-            del self._open[task]
+            self._open.discard(task)
         return response
 
     def close(self) -> None:

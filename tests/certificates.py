@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from monitor.listening.settings import TlsSettings
 from tests.servers import program
 
 
@@ -19,20 +20,39 @@ class Certificates:
             *("req", "-x509", "-days", "2", "-subj", "/CN=test authority", "-out", "ca.pem"),
             *("-addext", "keyUsage=keyCertSign", *self._new_key("ca")),
         )
-        self.server = self._sign("server", "subjectAltName=IP:127.0.0.1")
-        self.client = self._sign("client", "extendedKeyUsage=clientAuth")
+        self.server = self.sign("server", "subjectAltName=IP:127.0.0.1")
+        self.client = self.sign("client", "extendedKeyUsage=clientAuth")
+
+    def settings(self, certificate: Path, **changes: Path) -> TlsSettings:
+        """Return the settings of a listener that serves with it."""
+        files = {"certificate_file": certificate, "key_file": self.key_of(certificate), **changes}
+        return TlsSettings(**{name: str(path) for name, path in files.items()})
 
     def key_of(self, certificate: Path) -> Path:
         return certificate.with_suffix(".key")
 
-    def _sign(self, name: str, extension: str) -> Path:
+    def sign(self, name: str, extension: str, *, days: int = 2) -> Path:
+        """Return a new certificate and its key; with negative days it has expired."""
         self._run("req", "-subj", f"/CN={name}", "-out", f"{name}.csr", *self._new_key(name))
         (self._folder / f"{name}.ext").write_text(extension)
         self._run(
-            *("x509", "-req", "-days", "2", "-in", f"{name}.csr", "-out", f"{name}.pem"),
+            *("x509", "-req", "-days", str(days), "-in", f"{name}.csr", "-out", f"{name}.pem"),
             *("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", f"{name}.ext"),
         )
         return self._folder / f"{name}.pem"
+
+    def sign_itself(self, name: str) -> Path:
+        """Return a certificate that no authority has signed."""
+        self._run(
+            *("req", "-x509", "-days", "2", "-subj", f"/CN={name}", "-out", f"{name}.pem"),
+            *self._new_key(name),
+        )
+        return self._folder / f"{name}.pem"
+
+    def encrypt_key(self, certificate: Path, name: str) -> None:
+        """Write the key of a certificate once more, with a passphrase."""
+        key = str(self.key_of(certificate))
+        self._run("ec", "-aes256", "-passout", "pass:passphrase", "-in", key, "-out", name)
 
     def _new_key(self, name: str) -> tuple[str, ...]:
         curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")

@@ -57,6 +57,7 @@ def build_server(
         cluster=store.cluster,
         refresh=None if mirrors is None else mirrors.refresh,
         store_id=_store_id(configuration),
+        on_certificate=metrics.certificate_loaded,
     )
 
 
@@ -80,6 +81,7 @@ def build_listener(
     *,
     clock: Clock,
     registry: CollectorRegistry,
+    metrics: DaemonMetrics,
 ) -> CallbackListener | None:
     """Return the listener of callbacks, None where it is switched off."""
     if configuration.callbacks is None:
@@ -91,6 +93,7 @@ def build_listener(
         clock=clock,
         registry=registry,
         store_id=_store_id(configuration),
+        on_certificate=metrics.certificate_loaded,
     )
 
 

@@ -160,6 +160,7 @@ class Daemon:
             self._hosting,
             clock=self._clock,
             registry=self._registry,
+            metrics=self._metrics,
         )
         self._reloading = Reloading(
             self._configuration, store=store, hosting=self._hosting, on_swap=self._swap
@@ -196,7 +197,10 @@ class Daemon:
         self._has_started.set()
         self._tasks.start("retention", lambda: self._retention.run(store, self._hosting))
         # Last: a callback that is accepted finds its reader.
-        callbacks_port = None if self._listener is None else await self._listener.start()
+        callbacks_port = None
+        if self._listener is not None:
+            callbacks_port = await self._listener.start()
+            self._tasks.start_all(self._listener.tasks())
         log.info(
             "daemon started",
             workspaces=[workspace.name for workspace in self._configuration.workspaces],
@@ -292,3 +296,4 @@ class Daemon:
         self._metrics.reconfigure(configuration.metrics)
         if self._listener is not None:
             self._listener.replace_workspaces(callback_settings(configuration.workspaces))
+            self._listener.renew_certificate()

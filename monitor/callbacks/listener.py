@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import NamedTuple, Protocol, Self
 
 import structlog
@@ -16,8 +16,14 @@ from monitor.bus.contract import Received, StoredCallback
 from monitor.callbacks import bodies, callback_signature
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings, SignatureMode
 from monitor.listening.credentials import InvalidCredentials
-from monitor.listening.http_listener import STOP_SECONDS, HttpListener, source_of
+from monitor.listening.http_listener import (
+    STOP_SECONDS,
+    HttpListener,
+    remember_authenticated,
+    source_of,
+)
 from monitor.listening.refusals import RefusalReason, Refusals
+from monitor.listening.served_certificate import CertificateLoaded, not_shown
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, PayloadError
 from monitor.model.secrets import Secret
@@ -43,7 +49,11 @@ _READABLE = (_JSON, "text/plain", "application/x-www-form-urlencoded")
 _PATH = re.compile(r"/hooks/([^/]+)(?:/([^/]+))?", re.DOTALL)
 _DURATIONS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _WARN_AGAIN_SECONDS = 60.0
-_REASONS = (RefusalReason.TOO_MANY_CONNECTIONS, RefusalReason.WRONG_CREDENTIALS)
+_REASONS = (
+    RefusalReason.TOO_MANY_CONNECTIONS,
+    RefusalReason.TLS_HANDSHAKE,
+    RefusalReason.WRONG_CREDENTIALS,
+)
 # Compared with when there is nothing to compare with, so that a miss takes the time of a hit.
 _NEVER_GIVEN = Secret("\0 no callback carries this")
 
@@ -93,6 +103,7 @@ class CallbackListener:
         receive: Receive,
         clock: Clock,
         registry: CollectorRegistry,
+        on_certificate: CertificateLoaded = not_shown,
         store_id: str | None = None,
     ) -> None:
         self._settings = settings
@@ -117,6 +128,8 @@ class CallbackListener:
             settings=settings,
             refusals=refusals,
             clock=clock,
+            on_certificate=on_certificate,
+            needs_client_certificate=True,
         )
         requests = Counter(
             "dataprep_monitor_callback_requests",
@@ -146,6 +159,14 @@ class CallbackListener:
         # There is one handler: an application and its router would only cost time, each time.
         server = web.Server(self._receive, **self._listener.options())
         return await self._listener.start(web.ServerRunner(server, shutdown_timeout=STOP_SECONDS))
+
+    def tasks(self) -> dict[str, Callable[[], Coroutine[None, None, None]]]:
+        """Return what runs beside the listener, by name."""
+        return self._listener.tasks()
+
+    def renew_certificate(self) -> None:
+        """Load the certificate again now if its files have changed."""
+        self._listener.renew_certificate()
 
     async def stop(self) -> None:
         """Stop listening; callbacks in work are answered first, within a bound."""
@@ -202,6 +223,7 @@ class CallbackListener:
         is_callback = request.method == hdrs.METH_POST
         if entrance is None or secret is None or not is_right or not is_callback:
             raise _Refusal("wrong_secret", 404)
+        remember_authenticated(request)
         return entrance
 
     async def _body(self, request: web.BaseRequest) -> bytes:

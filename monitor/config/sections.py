@@ -8,7 +8,8 @@ from monitor.bus.settings import Retention, StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.config.process_settings import LogSettings, ProcessSettings
 from monitor.config.section import Sections, section_of
-from monitor.config.server_section import OIDC, SERVER
+from monitor.config.server_section import OIDC, SERVER, SERVER_TLS
+from monitor.listening.settings import TlsSettings
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.outputs.notify.settings import ChannelMatch
 from monitor.outputs.records import RECORDS
@@ -38,9 +39,11 @@ SECTIONS = Sections(
         *OUTPUTS,
         section_of("notify.match", ChannelMatch, is_example=True),
         SERVER,
+        SERVER_TLS,
         OIDC,
         section_of("access", AccessEntry, is_optional=True, is_repeated=True, is_example=True),
         section_of("callbacks", ListenerSettings, is_optional=True),
+        section_of("callbacks.tls", TlsSettings, is_optional=True, is_example=True),
         section_of("storage", StorageSettings),
         section_of("storage.retention", Retention),
         section_of("metrics", MetricsSettings),

@@ -10,12 +10,14 @@ from monitor.config.locations import Locations
 from monitor.config.problems import Problems
 from monitor.config.reading import ConfigurationReader
 from monitor.config.section import Sections, section_of
+from monitor.listening.settings import TlsSettings
 from monitor.model.errors import ConfigurationError
 from monitor.web.settings import OidcSettings, ServerSettings
 
 SERVER = section_of("server", ServerSettings)
 OIDC = section_of("server.oidc", OidcSettings, is_optional=True, is_example=True)
-_ALONE = Sections((SERVER, OIDC))
+SERVER_TLS = section_of("server.tls", TlsSettings, is_optional=True, is_example=True)
+_ALONE = Sections((SERVER, SERVER_TLS, OIDC))
 _VARIABLES = f"{PREFIX}{SERVER.path.upper()}__"
 
 

@@ -11,9 +11,10 @@ import asyncio
 import errno
 import os
 import socket
+import ssl
 from collections import Counter as Tally
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any, cast
 
 import structlog
 
@@ -21,6 +22,7 @@ from monitor.listening.file_descriptors import connection_cap, descriptor_limit
 from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.listening.settings import ConnectionLimits
 from monitor.listening.sources import TrustedProxies, source_of_host
+from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.clock import Clock
 
 log = structlog.get_logger()
@@ -30,10 +32,17 @@ _ACCEPTS_AT_ONCE = 32  # of one turn of the loop, which others need as well
 _SWEEP_SECONDS = 0.5
 _PAUSE_LOG_SECONDS = 60.0
 _SOURCES_LOGGED = 5
-# A third: a machine has two sources where it has both protocols, and those leave others a place.
-# Not less: a proxy that is not trusted, or a client with a hundred connections, is one source.
+# Of a known source. A third: a machine has two sources where it has both protocols, and those leave
+# others a place. Not less: a proxy that is not trusted, or a busy sender, is one source.
 _SHARE_OF_A_SOURCE = 3
 _LEAST_OF_A_SOURCE = 4
+_MOST_OF_A_STRANGER = 64
+_RESERVED_PART = 8
+_KNOWN_SOURCES = 1_000
+_KNOWN_SECONDS = 3_600.0  # after a source has authenticated
+_KNOWN_AGAIN_SECONDS = 60.0  # so often that is noted at most
+_ANSWER_SECONDS = 1.0  # after a request, for its answer to leave
+_TLS_END_SECONDS = 5.0  # for a peer to answer that a TLS connection ends
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 ProtocolFactory = Callable[[], asyncio.Protocol]
@@ -42,7 +51,9 @@ ProtocolFactory = Callable[[], asyncio.Protocol]
 class GatedConnection(asyncio.Protocol):
     """One accepted connection: passes everything on to its HTTP protocol."""
 
-    def __init__(self, gate: ConnectionGate, peer: str, source: str, *, is_proxy: bool) -> None:
+    def __init__(
+        self, gate: ConnectionGate, peer: str, source: str, *, is_proxy: bool, is_known: bool
+    ) -> None:
         self._gate = gate
         self._inner = gate.make_protocol()
         self._transport: asyncio.Transport | None = None
@@ -52,7 +63,12 @@ class GatedConnection(asyncio.Protocol):
         self.peer = peer
         self.source = source
         self.is_proxy = is_proxy
+        self.is_known = is_known
+        self.known_from: float | None = None  # when it authenticated last
+        self.accepting: asyncio.Task[None] | None = None  # which makes it a connection
+        self.idle_from = self._accepted_at  # while no request is in work
         self.has_request = False  # set when the first request's head has arrived
+        self.has_tls = False
 
     def source_of(self, forwarded_for: Sequence[str]) -> str:
         """Return the source of a request on this connection."""
@@ -60,8 +76,23 @@ class GatedConnection(asyncio.Protocol):
             return self.source
         return self._gate.proxies.source(self.peer, forwarded_for)
 
+    def begin_request(self) -> None:
+        """Note that the head of a request has arrived."""
+        self.has_request = True
+        self._gate.set_busy(self)
+
+    def end_request(self) -> None:
+        """Note that a request has its answer, which may still be on its way."""
+        self.idle_from = self._gate.clock.monotonic()
+        self._gate.set_idle(self)
+
+    def authenticate(self) -> None:
+        """Note that the peer has shown right credentials."""
+        self._gate.know(self)
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self.has_tls = transport.get_extra_info("sslcontext") is not None
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -103,13 +134,17 @@ class GatedConnection(asyncio.Protocol):
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+        elif self.accepting is not None:
+            self.accepting.cancel()
 
 
 class ConnectionGate:
     """Listens on an address and holds so many connections at once as the limits allow.
 
-    At the cap of one source its next connection is closed. At the cap in all, accepting pauses:
-    the system lets further clients wait, so no client that may be a good one is closed.
+    At the cap of one source its next connection is closed. At the cap in all, that connection of a
+    stranger is closed which is without a request for the longest time; strangers never have the
+    reserve, which is for known sources. Where none of them can be closed accepting pauses: the
+    system lets further clients wait.
     """
 
     def __init__(
@@ -120,8 +155,11 @@ class ConnectionGate:
         proxies: TrustedProxies,
         refusals: Refusals,
         clock: Clock,
+        tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
+        """``tls`` returns the context for the next connection; None: there is no TLS."""
         self.clock = clock
+        self._tls = tls
         self.proxies = proxies
         self._listener = listener
         self._limits = limits
@@ -129,6 +167,11 @@ class ConnectionGate:
         self._sockets: list[socket.socket] = []
         self._connections: set[GatedConnection] = set()
         self._by_source: Tally[str] = Tally()
+        # Those of strangers without a request in work, the longest first.
+        self._idle: dict[GatedConnection, None] = {}
+        self._local = TrustedProxies(limits.local)
+        # Source -> when it authenticated (monotonic).
+        self._known: BoundedMemory[str, float] = BoundedMemory(_KNOWN_SOURCES)
         self._accepting: set[asyncio.Task[None]] = set()
         self._is_paused = False
         self._pause_log_from: float | None = None
@@ -145,6 +188,9 @@ class ConnectionGate:
         self._total = self._limits.total or connection_cap(descriptor_limit())
         share = max(_LEAST_OF_A_SOURCE, self._total // _SHARE_OF_A_SOURCE)
         self.per_source = self._limits.per_source or share
+        self._per_stranger = self._limits.per_source or min(share, _MOST_OF_A_STRANGER)
+        reserve = self._limits.reserve
+        self._reserve = self._total // _RESERVED_PART if reserve is None else reserve
         try:
             await self._bind(host, port)
         except OSError:
@@ -194,15 +240,41 @@ class ConnectionGate:
         if connection not in self._connections:
             return
         self._connections.discard(connection)
+        self._idle.pop(connection, None)
         self._by_source[connection.source] -= 1
         if not self._by_source[connection.source]:
             del self._by_source[connection.source]
         if self._is_paused and self._sockets and len(self._connections) < self._total:
             self._resume()
 
+    def set_busy(self, connection: GatedConnection) -> None:
+        """Close this connection for no other: a request is in work."""
+        self._idle.pop(connection, None)
+
+    def set_idle(self, connection: GatedConnection) -> None:
+        """Let this connection be closed for others, where a stranger has it."""
+        if not connection.is_known and connection in self._connections:
+            self._idle[connection] = None
+
+    def know(self, connection: GatedConnection) -> None:
+        """Count the source as known from now on: it has authenticated."""
+        now = self.clock.monotonic()
+        last = connection.known_from
+        # Behind a proxy anybody may send the next request.
+        if connection.is_proxy or (last is not None and now - last < _KNOWN_AGAIN_SECONDS):
+            return
+        connection.is_known, connection.known_from = True, now
+        self._idle.pop(connection, None)
+        self._known.put(connection.source, now)
+
+    def _is_known(self, peer: str, source: str) -> bool:
+        at = self._known.get(source)
+        is_fresh = at is not None and self.clock.monotonic() - at < _KNOWN_SECONDS
+        return is_fresh or self._local.trusts(peer)
+
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(_ACCEPTS_AT_ONCE):
-            if len(self._connections) >= self._total:
+            if len(self._connections) >= self._total and not self._made_room():
                 self._pause()
                 self._log_pause("its connections are at their cap")
                 return
@@ -218,30 +290,67 @@ class ConnectionGate:
 
     def _take(self, accepted: socket.socket, peer: str) -> None:
         source, is_proxy = source_of_host(peer), self.proxies.trusts(peer)
+        is_known = is_proxy or self._is_known(peer, source)
         # Behind a proxy it is the sender of each request that counts, not the proxy.
-        if not is_proxy and self._by_source[source] >= self.per_source:
+        most = self.per_source if is_known else self._per_stranger
+        if (not is_proxy and self._by_source[source] >= most) or not (
+            is_known or self._has_room_for_strangers()
+        ):
             accepted.close()
             self._refusals.add(RefusalReason.TOO_MANY_CONNECTIONS, source)
             return
-        connection = GatedConnection(self, peer, source, is_proxy=is_proxy)
+        connection = GatedConnection(self, peer, source, is_proxy=is_proxy, is_known=is_known)
         self._connections.add(connection)
         self._by_source[source] += 1
+        self.set_idle(connection)
         # Handing a socket to the loop is its only way to become a connection, and takes two turns.
         task = self._loop.create_task(self._hand_over(accepted, connection), name="connection")
+        connection.accepting = task
         self._accepting.add(task)
         task.add_done_callback(self._accepting.discard)
 
+    def _has_room_for_strangers(self) -> bool:
+        is_full = len(self._connections) >= self._total - self._reserve
+        return not is_full or self._made_room()
+
+    def _made_room(self) -> bool:
+        """Close the connection that is idle for the longest time; False where none may be."""
+        connection = next(iter(self._idle), None)
+        if connection is None:
+            return False
+        idle_seconds = self.clock.monotonic() - connection.idle_from
+        if connection.has_request and idle_seconds < _ANSWER_SECONDS:
+            return False
+        self._refusals.add(RefusalReason.TOO_MANY_CONNECTIONS, connection.source)
+        connection.abort()
+        self.release(connection)
+        return True
+
     async def _hand_over(self, accepted: socket.socket, connection: GatedConnection) -> None:
         try:
-            await self._loop.connect_accepted_socket(lambda: connection, accepted)
-        except OSError:  # it went away meanwhile
+            await self._loop.connect_accepted_socket(
+                lambda: connection, accepted, **self._tls_options()
+            )
+        except OSError as exc:  # it went away meanwhile, or the handshake failed
+            if isinstance(exc, ssl.SSLError):
+                self._refusals.add(RefusalReason.TLS_HANDSHAKE, connection.source)
             accepted.close()
             self.release(connection)
         except asyncio.CancelledError:
+            connection.accepting = None
             connection.abort()
             accepted.close()
             self.release(connection)
             raise
+
+    def _tls_options(self) -> dict[str, Any]:
+        if self._tls is None:
+            return {}
+        return {
+            "ssl": self._tls(),
+            "ssl_handshake_timeout": self._limits.head_seconds,
+            "ssl_shutdown_timeout": _TLS_END_SECONDS,
+        }
 
     def _pause(self) -> None:
         self._is_paused = True

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Awaitable, Callable, Coroutine
+from ssl import SSLContext
 from typing import Any, cast
 
 import structlog
 from aiohttp import hdrs, web
 from aiohttp.http import StreamWriter
 from aiohttp.http_exceptions import HttpProcessingError
-from multidict import CIMultiDict, istr
+from multidict import CIMultiDict, CIMultiDictProxy, istr
 
 from monitor.listening.connections import ConnectionGate, GatedConnection
 from monitor.listening.refusals import RefusalReason, Refusals
+from monitor.listening.served_certificate import (
+    CertificateLoaded,
+    ServedCertificate,
+    not_shown,
+)
 from monitor.listening.settings import AddressSettings
 from monitor.listening.sources import TrustedProxies
 from monitor.model.clock import Clock
@@ -27,6 +33,7 @@ _SERVER = "dataprep-monitor"  # without a version, which tells an attacker what 
 # Names in the form that the library compares without converting them each time.
 _CONTENT_TYPE_OPTIONS = istr("X-Content-Type-Options")
 _REFERRER_POLICY = istr("Referrer-Policy")
+_HSTS = istr("Strict-Transport-Security")
 _FORWARDED = "X-Forwarded-For"
 _FORWARDED_SCHEME = "X-Forwarded-Proto"
 _HEADERS = 64  # of at most 8 KiB each: a browser behind two proxies sends thirty
@@ -74,17 +81,47 @@ class HttpListener:
         settings: AddressSettings,
         refusals: Refusals,
         clock: Clock,
+        on_certificate: CertificateLoaded = not_shown,
+        needs_client_certificate: bool = False,
+        hsts_seconds: int = 0,
+        address_key: str = "listen",
     ) -> None:
-        """``key`` is the section of the configuration that names the address."""
+        """``key`` is the section of the configuration that names the address, by ``address_key``.
+
+        Browsers use TLS alone for ``hsts_seconds`` after an answer over TLS; 0: they are told
+        nothing.
+        """
         self._key = key
+        self._address_key = address_key
         self._settings = settings
         self._proxies = TrustedProxies(settings.trusted_proxies)
         self._refusals = refusals
+        self._certificate = (
+            None
+            if settings.tls is None
+            else ServedCertificate(
+                key,
+                settings.tls,
+                needs_client=needs_client_certificate,
+                clock=clock,
+                on_loaded=on_certificate,
+            )
+        )
+        self._hsts = f"max-age={hsts_seconds}" if hsts_seconds else None
         self._gate = ConnectionGate(
-            key, limits=settings.connections, proxies=self._proxies, refusals=refusals, clock=clock
+            key,
+            limits=settings.connections,
+            proxies=self._proxies,
+            refusals=refusals,
+            clock=clock,
+            tls=self._context_of(self._certificate),
         )
         self._requests_of: Tally[str] = Tally()  # in work, behind trusted proxies
         self._runner: web.BaseRunner | None = None
+
+    @staticmethod
+    def _context_of(certificate: ServedCertificate | None) -> Callable[[], SSLContext] | None:
+        return None if certificate is None else lambda: certificate.context
 
     def options(self) -> dict[str, Any]:
         """Return the options of the `web.Server` that the runner makes."""
@@ -102,22 +139,35 @@ class HttpListener:
 
         Raises:
             AddressError: the address cannot be listened on.
+            ConfigurationError: certificate and key cannot be used.
         """
+        if self._certificate is not None:
+            await self._certificate.load()
         await runner.setup()
         server = cast("web.Server", runner.server)
-        server.request_factory = _with_headers(server.request_factory)
-        if self._proxies:
-            server.request_handler = self._limited(server.request_handler)
+        server.request_factory = _with_headers(server.request_factory, self._hsts)
+        server.request_handler = self._limited(server.request_handler)
         try:
             port = await self._gate.open(self._settings.host, self._settings.port, server)
         except OSError as exc:
             await runner.cleanup()
             raise AddressError(
-                f"{self._key}.listen: {self._settings.listen} cannot be listened on "
+                f"{self._key}.{self._address_key}: {self._settings.listen} cannot be listened on "
                 f"({exc.strerror}): free the port or choose another"
             ) from exc
         self._runner = runner
         return port
+
+    def tasks(self) -> dict[str, Callable[[], Coroutine[None, None, None]]]:
+        """Return what runs beside the listener, by name."""
+        if self._certificate is None:
+            return {}
+        return {f"{self._key} certificate": self._certificate.run}
+
+    def renew_certificate(self) -> None:
+        """Load the certificate again now if its files have changed."""
+        if self._certificate is not None:
+            self._certificate.check_now()
 
     async def stop(self) -> None:
         """Stop listening; requests in work are answered first, within a bound."""
@@ -129,12 +179,20 @@ class HttpListener:
         self._runner = None
 
     def _limited(self, handler: _Handler) -> _Handler:
-        """Return the handler with the cap of a source, for senders behind trusted proxies."""
+        """Return the handler with the cap of a source, for senders behind trusted proxies.
+
+        Of the others the gate sees the connections.
+        """
 
         async def handle(request: web.BaseRequest) -> web.StreamResponse:
             connection = _connection(request)
-            if connection is None or not connection.is_proxy:
+            if connection is None:
                 return await handler(request)
+            if not connection.is_proxy:
+                try:
+                    return await handler(request)
+                finally:
+                    connection.end_request()
             source = source_of(request)
             if self._requests_of[source] >= self._gate.per_source:
                 self._refusals.add(RefusalReason.TOO_MANY_CONNECTIONS, source)
@@ -158,6 +216,13 @@ def source_of(request: web.BaseRequest) -> str:
     return connection.source_of(request.headers.getall(_FORWARDED, ()))
 
 
+def remember_authenticated(request: web.BaseRequest) -> None:
+    """Count the source of a request as known: its credentials are right."""
+    connection = _connection(request)
+    if connection is not None:
+        connection.authenticate()
+
+
 def is_from_proxy(request: web.BaseRequest) -> bool:
     """True where a trusted proxy sends the request."""
     connection = _connection(request)
@@ -166,11 +231,19 @@ def is_from_proxy(request: web.BaseRequest) -> bool:
 
 def is_secure(request: web.BaseRequest) -> bool:
     """True where the client speaks TLS: with us, or with the trusted proxy that says so."""
-    if request.secure:
+    return _is_secure(_connection(request), request.headers)
+
+
+def _is_secure(connection: GatedConnection | None, headers: CIMultiDictProxy[str]) -> bool:
+    if connection is None:
+        return False
+    if connection.has_tls:
         return True
+    if not connection.is_proxy:
+        return False
     # Of several proxies the last one speaks with us.
-    schemes = ",".join(request.headers.getall(_FORWARDED_SCHEME, ())).split(",")
-    return schemes[-1].strip().lower() == "https" and is_from_proxy(request)
+    schemes = ",".join(headers.getall(_FORWARDED_SCHEME, ())).split(",")
+    return schemes[-1].strip().lower() == "https"
 
 
 def _connection(request: web.BaseRequest) -> GatedConnection | None:
@@ -178,16 +251,21 @@ def _connection(request: web.BaseRequest) -> GatedConnection | None:
     return protocol if isinstance(protocol, GatedConnection) else None
 
 
-def _with_headers(make_request: Callable[..., web.BaseRequest]) -> Callable[..., web.BaseRequest]:
+def _with_headers(
+    make_request: Callable[..., web.BaseRequest], hsts: str | None
+) -> Callable[..., web.BaseRequest]:
     """Return a factory of requests whose answers carry our headers, the library's own as well."""
 
     def make(
         message: Any, payload: Any, protocol: web.RequestHandler, writer: StreamWriter, task: Any
     ) -> web.BaseRequest:
-        request = make_request(message, payload, protocol, _Writer(protocol, writer.loop), task)
+        own = _Writer(protocol, writer.loop)
+        request = make_request(message, payload, protocol, own, task)
         connection = _connection(request)
         if connection is not None:
-            connection.has_request = True
+            connection.begin_request()
+        if hsts is not None and _is_secure(connection, message.headers):
+            own.hsts = hsts
         return request
 
     return make
@@ -196,6 +274,8 @@ def _with_headers(make_request: Callable[..., web.BaseRequest]) -> Callable[...,
 class _Writer(StreamWriter):
     """Every answer passes here, also one to bytes that are no request."""
 
+    hsts: str | None = None
+
     def write_headers(
         self, status_line: str, headers: CIMultiDict[str]
     ) -> Coroutine[Any, Any, None]:
@@ -203,4 +283,6 @@ class _Writer(StreamWriter):
         headers[_CONTENT_TYPE_OPTIONS] = "nosniff"
         # Not `no-referrer`, under which a browser hides the origin of our own page's forms.
         headers[_REFERRER_POLICY] = "same-origin"
+        if self.hsts is not None:
+            headers[_HSTS] = self.hsts
         return super().write_headers(status_line, headers)

@@ -21,7 +21,8 @@ _SOURCES_LOGGED = 5
 class RefusalReason(StrEnum):
     """Why a connection or request is refused: values of a label and of the log."""
 
-    TOO_MANY_CONNECTIONS = "too_many_connections"  # of one source
+    TOO_MANY_CONNECTIONS = "too_many_connections"  # of one source, or of strangers in all
+    TLS_HANDSHAKE = "tls_handshake"  # failed: no TLS, no common version, a foreign certificate
     WRONG_CREDENTIALS = "wrong_credentials"
     TOO_MANY_GUESSES = "too_many_guesses"  # after which credentials are not looked at
     FOREIGN_HOST = "foreign_host"

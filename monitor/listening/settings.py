@@ -57,11 +57,48 @@ class ConnectionLimits(Struct, frozen=True, kw_only=True):
     """How many connections a listener holds, and for how long."""
 
     total: int | None = None  # None: its share of the file descriptors of the process
-    per_source: int | None = None  # None: a third of the total, so that no source has all
+    # None: 64; a third of the total for known sources, which are those of ``local``, and those that
+    # authenticated lately.
+    per_source: int | None = None
+    reserve: int | None = None  # of the total for known sources; None: an eighth
+    local: tuple[str, ...] = ("127.0.0.0/8", "::1")
     head_seconds: float = 20.0  # from the connection to the end of its first request's head
     # Between two requests, and for a reader to take an answer. The usual proxies wait shorter
     # before they use a connection again, so that none is closed under a request.
     idle_seconds: float = 75.0
+
+
+class TlsSettings(Struct, frozen=True, kw_only=True):
+    """TLS of this listener, 1.2 or newer; without this table it speaks plain HTTP.
+
+    Files that change are loaded again by themselves, and no connection ends.
+    """
+
+    certificate_file: Annotated[
+        str,
+        StartSetting(
+            "Its certificate in PEM form, and after it those of the authorities in between.",
+            "/etc/dataprep-monitor/tls.crt",
+            is_file=True,
+        ),
+    ]
+    key_file: Annotated[
+        str,
+        StartSetting(
+            "The key of the certificate in PEM form, without a passphrase.",
+            "/etc/dataprep-monitor/tls.key",
+            is_file=True,
+        ),
+    ]
+    client_ca_file: Annotated[
+        str | None,
+        StartSetting(
+            "Authorities of client certificates. [server] lets in whom such a certificate names "
+            "among the users of [[access]]; [callbacks] serves no client without one.",
+            "/etc/dataprep-monitor/clients.crt",
+            is_file=True,
+        ),
+    ] = None
 
 
 class AddressSettings(Struct, frozen=True, kw_only=True):
@@ -76,7 +113,12 @@ class AddressSettings(Struct, frozen=True, kw_only=True):
             check=_networks,
         ),
     ] = ()
+    tls: TlsSettings | None = None
     connections: ConnectionLimits = ConnectionLimits()
+
+    @property
+    def scheme(self) -> str:
+        return "http" if self.tls is None else "https"
 
     @property
     def host(self) -> str:

@@ -17,6 +17,7 @@ from monitor.bus.shards import ClusterStatus
 from monitor.listening.credentials import InvalidCredentials
 from monitor.listening.http_listener import STOP_SECONDS, HttpListener
 from monitor.listening.refusals import RefusalReason, Refusals
+from monitor.listening.served_certificate import CertificateLoaded, not_shown
 from monitor.model.clock import Clock
 from monitor.web.access.authentication import PRINCIPAL, Authenticator, authenticate
 from monitor.web.access.routes import Route, Routes
@@ -32,6 +33,7 @@ from monitor.web.merged_requests import merged_alerting
 from monitor.web.openid_login import OpenIdLogin
 from monitor.web.page.shell import PageShell, problems_as_pages
 from monitor.web.principals import Role
+from monitor.web.probes import ProbeListener
 from monitor.web.restricted.metric_lines import lines_about
 from monitor.web.restricted.restricting import seeing
 from monitor.web.settings import ServerSettings
@@ -67,14 +69,14 @@ class Server:
         cluster_problems: Callable[[], ClusterProblems] = ClusterProblems,
         refresh: Callable[[], Awaitable[None]] | None = None,
         store_id: str | None = None,
+        on_certificate: CertificateLoaded = not_shown,
     ) -> None:
         """``refresh`` is awaited before shards of other daemons are shown; None: there are none."""
         self._settings = settings
         self._clock = clock
         self._refusals = _counted_refusals(registry, clock)
-        self._listener = HttpListener(
-            "server", settings=settings, refusals=self._refusals, clock=clock
-        )
+        self._listener = self._made_listener(on_certificate)
+        self._probes = self._made_probes(checks, store_id)
         self._authenticator = self._made_authenticator(entries)
         self._render_metrics = render_metrics
         self._checks = checks
@@ -107,6 +109,24 @@ class Server:
         self._login = LoginPages(sites=self.sites, tokens=tokens, authenticator=self._authenticator)
         self._openid = OpenIdLogin(self._login, authenticator=self._authenticator, clock=clock)
 
+    def _made_listener(self, on_certificate: CertificateLoaded) -> HttpListener:
+        return HttpListener(
+            "server",
+            settings=self._settings,
+            refusals=self._refusals,
+            clock=self._clock,
+            on_certificate=on_certificate,
+            hsts_seconds=self._settings.hsts_seconds,
+        )
+
+    def _made_probes(self, checks: ReadChecks, store_id: str | None) -> ProbeListener | None:
+        listen = self._settings.probe_listen
+        if listen is None:
+            return None
+        return ProbeListener(
+            listen, checks=checks, store_id=store_id, refusals=self._refusals, clock=self._clock
+        )
+
     def _made_authenticator(self, entries: StoreEntries) -> Authenticator:
         settings, clock = self._settings, self._clock
         delay_seconds = settings.wrong_credentials_delay_seconds
@@ -117,12 +137,16 @@ class Server:
             clock=clock,
         )
 
+    probe_port: int | None = None  # once it listens
+
     async def start(self) -> int:
         """Listen, and return the port, which settings of 0 leave to the system.
 
         Raises:
             ConfigurationError: the address cannot be listened on.
         """
+        if self._probes is not None:
+            self.probe_port = await self._probes.start()
         return await self._listener.start(
             web.AppRunner(
                 self.application(), shutdown_timeout=STOP_SECONDS, **self._listener.options()
@@ -183,17 +207,24 @@ class Server:
 
     def reconfigure(self, settings: ServerSettings) -> None:
         """Let the people of other settings in; the rest of them is read at start."""
+        self._listener.renew_certificate()
         self._authenticator.reconfigure(settings)
         self.sites.keep([entry.workspaces for entry in settings.access])
 
     def tasks(self) -> dict[str, Callable[[], Coroutine[None, None, None]]]:
         """Return what runs beside the listener, by name."""
-        return {"log follower": self.follower.run, "live pages": self.sites.whole.live.run}
+        return {
+            "log follower": self.follower.run,
+            "live pages": self.sites.whole.live.run,
+            **self._listener.tasks(),
+        }
 
     async def stop(self) -> None:
         """End the live streams, finish open requests, and stop listening."""
         self.sites.close()
         await self._listener.stop()
+        if self._probes is not None:
+            await self._probes.stop()
 
     async def _metrics(self, request: web.Request) -> web.Response:
         body, content_type = await self._render_metrics(request.headers.get("Accept", ""))

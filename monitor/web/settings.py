@@ -222,6 +222,15 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
             check=listen_address,
         ),
     ] = "127.0.0.1:9876"
+    probe_listen: Annotated[
+        str | None,
+        StartSetting(
+            "HOST:PORT of a second socket that answers /healthz and /readyz alone, in plain HTTP: "
+            "probes of an orchestrator find it free, whatever clients do to the other one.",
+            "0.0.0.0:9879",
+            listen_address,
+        ),
+    ] = None
     token: Annotated[
         Secret | None,
         Setting(
@@ -290,6 +299,14 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
             _public_url,
         ),
     ] = None
+    hsts_seconds: Annotated[
+        int,
+        Meta(ge=0, le=63_072_000),
+        StartSetting(
+            "How long browsers that were answered over TLS use no plain HTTP for this host name, "
+            "on whatever port (HSTS); 0 switches that off."
+        ),
+    ] = 2_592_000
     body_timeout_seconds: float = 10.0  # for a client to send a body
     wrong_credentials_delay_seconds: float = 1.0
     writes_per_minute: int = 60  # of one source, and so many at once
@@ -322,7 +339,21 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
         host, port = self.page_host, split_address(self.listen)[1]
         if port == 0:
             return None
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return (
+            f"{self.scheme}://[{host}]:{port}" if ":" in host else f"{self.scheme}://{host}:{port}"
+        )
+
+    @property
+    def certified_names(self) -> list[str]:
+        """The names under which clients reach the server itself: its certificate must have them.
+
+        Behind trusted proxies, these have the certificate that clients see.
+        """
+        if self.trusted_proxies:
+            return []
+        public = None if self.public_url is None else urlsplit(self.public_url).hostname
+        own = None if self.host in _ANY_ADDRESS or is_loopback(self.host) else self.host
+        return list(dict.fromkeys(filter(None, (own, public, *self.hosts))))
 
     @property
     def linked_url(self) -> str | None:
@@ -338,6 +369,8 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
             problems.append("username: is needed beside the password; add it")
         if self.user_header is not None and not self.trusted_proxies:
             problems.append("user_header: needs trusted_proxies, whose word it is; add them")
+        if self.probe_listen is not None and split_address(self.probe_listen)[1] == self.port != 0:
+            problems.append("probe_listen: has the port of listen; choose another")
         if self.groups_header is not None and self.user_header is None:
             problems.append("groups_header: needs user_header beside it; add it")
         if not (is_loopback(self.host) or self.has_auth or self.allow_anonymous):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from monitor.alerting.settings import RuleKind
 from tests.config.broken_deadlines import BROKEN_DEADLINES
+from tests.config.broken_listeners import BROKEN_LISTENERS
 from tests.config.broken_outputs import BROKEN_OUTPUTS, EMPTY, NO_FILE, NO_GLOB
 from tests.config.broken_storage import BROKEN_STORAGE
 from tests.config.settings_tables import Row
@@ -27,6 +28,7 @@ RULES = ", ".join(RuleKind)
 BROKEN_RULES: tuple[Row, ...] = (
     *BROKEN_OUTPUTS,
     *BROKEN_DEADLINES,
+    *BROKEN_LISTENERS,
     (
         "workspaces[0].name",
         "A",
@@ -62,6 +64,12 @@ BROKEN_RULES: tuple[Row, ...] = (
     ("workspaces[0].shard", "", '"": use 1 to 63 of a-z, 0-9 and -, not - first'),
     ("workspaces[0].edition", "x", '"x": must be one of auto, PC, PL, RL, LE, open'),
     ("workspaces[0].ca_file", "", f'"": {EMPTY}'),
+    ("workspaces[0].ca_file", "", f'"": {EMPTY}'),
+    *(
+        (f"{listener}.tls.{name}_file", "/missing", f'"/missing": {NO_FILE}')
+        for listener in ("server", "callbacks")
+        for name in ("certificate", "key", "client_ca")
+    ),
     ("workspaces[0].ca_file", "/missing/ca.pem", f'"/missing/ca.pem": {NO_FILE}'),
     ("workspaces[0].poll.ranfor", [], f"[]: {EMPTY}"),
     ("workspaces[0].poll.ranfor", [""], f'[""]: {EMPTY}'),

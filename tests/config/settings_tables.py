@@ -141,6 +141,11 @@ def provider(**changes: Any) -> dict[str, Any]:
     return {"issuer": "https://login.example.com", "client_id": "dataprep-monitor", **changes}
 
 
+def tls() -> dict[str, Any]:
+    """Return the least that describes the TLS of a listener."""
+    return {"certificate_file": "/etc/tls.crt", "key_file": "/etc/tls.key"}
+
+
 def everything() -> dict[str, Any]:
     """Return a configuration with every section that may be absent."""
     return {
@@ -154,7 +159,8 @@ def everything() -> dict[str, Any]:
         "silences": [silence()],
         "reports": [report()],
         "access": [person()],
-        "server": {"oidc": provider()},
+        "server": {"oidc": provider(), "tls": tls()},
+        "callbacks": {"tls": tls()},
     }
 
 

@@ -67,6 +67,14 @@ def test_every_check_choice_and_file_is_broken_once() -> None:
             'is needed, such as issuer = "https://login.example.com/realms/data"',
         ),
         ("server.oidc.client_id", 'is needed, such as client_id = "dataprep-monitor"'),
+        *(
+            (f"{listener}.tls.{name}_file", f"is needed, such as {name}_file = {example}")
+            for listener in ("server", "callbacks")
+            for name, example in (
+                ("certificate", '"/etc/dataprep-monitor/tls.crt"'),
+                ("key", '"/etc/dataprep-monitor/tls.key"'),
+            )
+        ),
         ("alertmanager.urls", 'is needed, such as urls = ["http://127.0.0.1:9093"]'),
         ("webhook.url", 'is needed, such as url = "https://hooks.example.com/dataprep"'),
         (
@@ -102,6 +110,8 @@ def test_nothing_else_is_needed() -> None:
         "access[0].role",
         "alertmanager.urls",
         "alerts[0].rule",
+        "callbacks.tls.certificate_file",
+        "callbacks.tls.key_file",
         "file.path",
         "notify[0].name",
         "notify[0].url",
@@ -109,6 +119,8 @@ def test_nothing_else_is_needed() -> None:
         "reports[0].name",
         "server.oidc.client_id",
         "server.oidc.issuer",
+        "server.tls.certificate_file",
+        "server.tls.key_file",
         "silences[0].comment",
         "silences[0].ends_at",
         "silences[0].matchers",

@@ -162,8 +162,8 @@ def put_in_force(at: int) -> list[str]:
     for pair, other in (("password", "username"), ("username", "password_env")):
         if base == pair and section.key("username") is not None:
             lines[head] += f'\n{other} = "ANOTHER"'
-    if name == "key_file":
-        lines = [line.replace("#certificate_file", "certificate_file") for line in lines]
+    if name == "key_file" and section.path == "mqtt":
+        lines[head:at] = [line.replace("#certif", "certif") for line in lines[head:at]]
     needed = NEEDED.get(f"{section.path}.{name}", NEEDED.get(name, {}))
     for key, value in {**NEEDED_IN.get(section.path, {}), **needed}.items():
         starts = (f"{key} = ", f"{key.removeprefix('#')} = ")
@@ -273,7 +273,7 @@ def examples() -> list[str]:
 
 def test_the_examples_of_the_readme_can_be_used() -> None:
     """Each block of settings is valid."""
-    assert len(examples()) == 10
+    assert len(examples()) == 11
     assert all(parsed(text) for text in examples())
 
 

@@ -7,13 +7,19 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter
 
-from monitor.listening.http_listener import STOP_SECONDS, HttpListener, source_of
+from monitor.listening.http_listener import (
+    STOP_SECONDS,
+    HttpListener,
+    remember_authenticated,
+    source_of,
+)
 from monitor.listening.refusals import RefusalReason, Refusals
-from monitor.listening.settings import AddressSettings, ConnectionLimits
+from monitor.listening.settings import AddressSettings, ConnectionLimits, TlsSettings
 from tests.clocks import ManualClock
 
 _WAIT_SECONDS = 20.0  # for what happens at once on an idle machine
@@ -68,6 +74,7 @@ class Hall:
     registry: CollectorRegistry
     clients: list[Client] = field(default_factory=list)
     answered: list[str] = field(default_factory=list)  # the paths of requests
+    expiries: list[datetime] = field(default_factory=list)  # of certificates, as they were loaded
 
     async def client(self, address: str = "127.0.0.1") -> Client:
         reader, writer = await asyncio.open_connection(
@@ -87,27 +94,34 @@ class Hall:
         deaf.connect(("127.0.0.1", self.port))
         return deaf
 
-    def refused(self) -> float:
-        value = self.registry.get_sample_value("refusals_total", {"reason": "too_many_connections"})
+    def refused(self, reason: str = "too_many_connections") -> float:
+        value = self.registry.get_sample_value("refusals_total", {"reason": reason})
         assert value is not None
         return value
 
 
 @contextlib.asynccontextmanager
 async def hall(
-    limits: ConnectionLimits, *, trusted_proxies: tuple[str, ...] = ()
+    limits: ConnectionLimits,
+    *,
+    trusted_proxies: tuple[str, ...] = (),
+    tls: TlsSettings | None = None,
+    hsts_seconds: int = 0,
 ) -> AsyncIterator[Hall]:
     """Yield a listener with these limits; ``/large`` is an answer that no buffer takes whole."""
     clock, registry = ManualClock(), CollectorRegistry()
+    expiries: list[datetime] = []
     refused = Counter("refusals", "What was refused.", ["reason"], registry=registry)
     refusals = Refusals("server", refused, reasons=list(RefusalReason), clock=clock)
     listener = HttpListener(
         "server",
         settings=AddressSettings(
-            listen="127.0.0.1:0", connections=limits, trusted_proxies=trusted_proxies
+            listen="127.0.0.1:0", connections=limits, trusted_proxies=trusted_proxies, tls=tls
         ),
         refusals=refusals,
         clock=clock,
+        on_certificate=lambda _, expires_at: expiries.append(expires_at),
+        hsts_seconds=hsts_seconds,
     )
 
     answered: list[str] = []
@@ -121,6 +135,8 @@ async def hall(
             tight = web.Response(body=bytes(60_000))
             tight.force_close()
             return tight
+        if request.path == "/right":
+            remember_authenticated(request)
         if request.path == "/large":
             return web.Response(body=bytes(LARGE))
         await request.read()
@@ -128,10 +144,13 @@ async def hall(
 
     server = web.Server(answer, **listener.options())
     port = await listener.start(web.ServerRunner(server, shutdown_timeout=STOP_SECONDS))
-    front = Hall(listener, port, clock, registry, answered=answered)
+    front = Hall(listener, port, clock, registry, answered=answered, expiries=expiries)
+    beside = [asyncio.create_task(run()) for run in listener.tasks().values()]
     try:
         yield front
     finally:
+        for task in beside:
+            task.cancel()
         for client in front.clients:
             client.leave()
         await listener.stop()

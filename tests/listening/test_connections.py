@@ -230,3 +230,67 @@ async def test_every_answer_has_the_headers(garbage: bytes) -> None:
             assert b"Referrer-Policy: same-origin" in lines
             assert b"aiohttp" not in answer
             assert b"Python" not in answer
+
+
+UNFINISHED = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
+# Only 127.0.0.1 is local here, so that a test has strangers.
+STRANGERS = ConnectionLimits(
+    total=20, per_source=9, reserve=4, head_seconds=LONG, local=("127.0.0.1",)
+)
+
+
+async def test_at_the_cap_the_oldest_stranger_without_a_request_makes_room() -> None:
+    """Silent connections from many addresses keep no stranger out, and the longest idle go."""
+    async with hall(STRANGERS) as front:
+        first, second = await front.flood(2, "127.0.0.2")
+        held = [*await front.flood(7, "127.0.0.3"), *await front.flood(7, "127.0.0.4")]
+        assert await first.is_served()
+        late = await front.client("127.0.0.5")
+        await second.ends()
+
+        assert await late.is_served()
+        assert all([await client.is_served() for client in (first, *held)])
+        assert front.refused() == 1
+
+
+async def test_strangers_never_take_the_reserve() -> None:
+    """With requests in work everywhere they are refused, and this machine is served at once."""
+    async with hall(STRANGERS) as front:
+        busy = [await front.flood(8, source) for source in ("127.0.0.2", "127.0.0.3")]
+        for client in (client for clients in busy for client in clients):
+            client.writer.write(UNFINISHED)
+        await eventually(lambda: len(front.answered) == 16, why="no request was begun")
+        await (await front.client("127.0.0.4")).ends()
+        local = await front.flood(4)
+
+        assert all([await client.is_served() for client in local])
+
+
+async def test_who_authenticated_lately_has_a_place() -> None:
+    """Its further connections use the reserve, and no flood closes the one that it keeps."""
+    async with hall(STRANGERS) as front:
+        sender = await front.client("127.0.0.2")
+        await sender.get(path=b"/right")
+        for source in range(3, 9):
+            await front.flood(9, f"127.0.0.{source}")
+        further = await front.flood(4, "127.0.0.2")
+
+        assert await sender.is_served()
+        assert all([await client.is_served() for client in further])
+        await front.clock.advance(3_601)
+        await front.flood(9, "127.0.0.9")
+        stranger = await front.flood(5, "127.0.0.2")
+        await stranger[-1].ends()
+
+
+async def test_a_stranger_holds_64_connections_and_a_known_source_a_third() -> None:
+    """So that three addresses do not fill a listener, and a busy sender is not held up."""
+    limits = ConnectionLimits(total=300, head_seconds=LONG, local=("127.0.0.1",))
+    async with hall(limits) as front:
+        await front.flood(64, "127.0.0.2")
+        await (await front.client("127.0.0.2")).ends()
+        known = await front.flood(100)
+        await (await front.client()).ends()
+
+        assert all([await client.is_served() for client in known])
+        assert front.refused() == 2

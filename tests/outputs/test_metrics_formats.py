@@ -82,6 +82,7 @@ FACE: dict[str, tuple[str, tuple[str, ...]]] = {
     "dataprep_monitor_silences": ("gauge", ("state",)),
     "dataprep_monitor_build_info": ("gauge", ("version", "python_version")),
     "dataprep_monitor_config_info": ("gauge", ("hash",)),
+    "dataprep_monitor_certificate_expiry_timestamp_seconds": ("gauge", ("listener",)),
     "dataprep_monitor_config_last_reload_successful": ("gauge", ()),
     "dataprep_monitor_series": ("gauge", ()),
     "dataprep_monitor_series_dropped_total": ("counter", ("metric",)),
@@ -142,6 +143,7 @@ async def _everything_happens(daemon: Daemon) -> None:
         inventory=full_inventory(flow(3, odd)),
     )
     daemon.metrics.daemon.configuration_taken("abc123")
+    daemon.metrics.daemon.certificate_loaded("server", daemon.clock.now())
 
 
 async def test_every_promised_metric_with_a_source_is_there(daemon: Daemon) -> None:

@@ -89,7 +89,7 @@ async def serving(
             registry,
             requested=requested,
         )
-        made.url = f"http://127.0.0.1:{await server.start()}"
+        made.url = f"{settings.scheme}://127.0.0.1:{await server.start()}"
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(run(), name=name) for name, run in server.tasks().items()]
             yield made

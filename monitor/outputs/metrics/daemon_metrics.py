@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
+from datetime import datetime
 
 import msgspec
 from msgspec import Struct
@@ -39,10 +40,15 @@ class DaemonCollector:
         self._version = version
         self._configuration: ConfigurationStatus | None = None
         self._store_bytes: int | None = None
+        self._certificates: dict[str, datetime] = {}  # listener -> expiry
 
     def store_measured(self, store_bytes: int | None) -> None:
         """Show this size of the store; None where it did not answer in time."""
         self._store_bytes = store_bytes
+
+    def certificate_loaded(self, listener: str, expires_at: datetime) -> None:
+        """Show when the certificate that a listener serves with from now on expires."""
+        self._certificates = {**self._certificates, listener: expires_at}
 
     def configuration_taken(self, configuration_hash: str) -> None:
         """Show this configuration as the one in force."""
@@ -68,6 +74,11 @@ class DaemonCollector:
             info.add_metric([], {"hash": status.hash})
             success.add_metric([], status.is_newest)
             yield from (info, success)
+        if certificates := self._certificates:
+            expiry = families.CERTIFICATE_EXPIRY.gauge()
+            for listener, expires_at in certificates.items():
+                expiry.add_metric([listener], expires_at.timestamp())
+            yield expiry
         if self._store_bytes is not None:
             store_bytes = families.STORE_BYTES.gauge()
             store_bytes.add_metric([], self._store_bytes)
@@ -126,6 +137,7 @@ class DaemonMetrics:
             store_measured=self._daemon.store_measured,
             timeout_seconds=settings.render_timeout_seconds,
         )
+        self.certificate_loaded = self._daemon.certificate_loaded
         self.configuration_taken = self._daemon.configuration_taken
         self.configuration_refused = self._daemon.configuration_refused
 

@@ -332,6 +332,12 @@ CONFIG_SUCCESS = _daemon(
     FamilyType.GAUGE,
     "1 if the configuration that was last read is in force, 0 if it was refused.",
 )
+CERTIFICATE_EXPIRY = _daemon(
+    "certificate_expiry_timestamp_seconds",
+    FamilyType.GAUGE,
+    "When the certificate that a listener serves with expires.",
+    "listener",
+)
 SERIES = _daemon("series", FamilyType.GAUGE, "Series of what is watched, as held to the budget.")
 SERIES_DROPPED = _daemon(
     "series_dropped_total",

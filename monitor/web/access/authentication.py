@@ -19,7 +19,7 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Middleware
 
 from monitor.listening.credentials import InvalidCredentials
-from monitor.listening.http_listener import is_from_proxy, source_of
+from monitor.listening.http_listener import is_from_proxy, remember_authenticated, source_of
 from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.clock import Clock
 from monitor.web.access.guesses import Guesses
@@ -224,6 +224,8 @@ def authenticate(authenticator: Authenticator, routes: Routes) -> Middleware:
         if principal is None:
             return await handler(request) if needed is None else _unknown(request, authenticator)
         request[PRINCIPAL], request[AUTHOR] = principal, principal.name
+        if authenticator.is_needed:
+            remember_authenticated(request)
         if needed is not None and not principal.role.includes(needed):
             return problem_response(
                 403, f"{principal.name} has the role {principal.role}; this needs {needed}"

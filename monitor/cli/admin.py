@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from monitor.cli.daemon_address import DaemonAddress
+from monitor.listening.tls import client_of, leaf_of
 from monitor.model.errors import (
     ConfigurationError,
     DaemonBusyError,
@@ -232,9 +233,17 @@ class AdminClient:
             else "is it running there?"
         )
         if isinstance(exc, ssl.SSLCertVerificationError):
-            hint = "its certificate is not trusted; name its authority with --ca-file"
+            hint = (
+                "its certificate is not trusted; name its authority with --ca-file"
+                if self._address.tls is None
+                else "it has another certificate than the file of server.tls; is it another daemon?"
+            )
         elif isinstance(exc, ssl.SSLError):
-            hint = "it does not speak TLS; write --url with http://"
+            hint = (
+                "it does not speak TLS; write --url with http://"
+                if self._address.tls is None
+                else "it does not speak TLS as configured; was it restarted since?"
+            )
         return DaemonUnreachableError(
             f"no daemon answers at {self._address.url} ({type(exc).__name__}): {hint}"
         )
@@ -279,6 +288,8 @@ def _left(deadline: float) -> float:
 
 
 def _trust(address: DaemonAddress) -> ssl.SSLContext:
+    if address.tls is not None:
+        return client_of(leaf_of(address.tls, section="server.tls"))
     try:
         return ssl.create_default_context(cafile=address.ca_file)
     except (OSError, ValueError) as exc:  # ssl.SSLError is an OSError

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
 from monitor.app.hosted.outputs import find_path_problems
 from monitor.bus.postgres_address import PostgresAddress
+from monitor.callbacks.settings import ListenerSettings
+from monitor.cli.certificate_files import examine_certificates
 from monitor.cli.database_check import UNREACHABLE, check_database
 from monitor.cli.settings_files import validate_file
 from monitor.cli.store_access import StoreProblem, as_problem, check_store_access
@@ -26,14 +29,15 @@ def report(config: Path, *, as_json: bool) -> bool:
     Warnings go to stderr and are no problems.
     """
     result = _with_path_problems(_with_store(validate_file(config)))
+    result, certificates = _with_certificates(result)
     if as_json:
-        _print_json(result)
+        _print_json(result, certificates)
         return result.configuration is not None
     sys.stderr.writelines(f"warning: {warning}\n" for warning in result.warnings)
     if result.configuration is None:
         sys.stderr.writelines(f"{problem}\n" for problem in result.problems)
         return False
-    sys.stdout.write(f"ok: {'; '.join(summary(result.configuration))}\n")
+    sys.stdout.write(f"ok: {'; '.join([*summary(result.configuration), *certificates])}\n")
     return True
 
 
@@ -80,19 +84,45 @@ def _with_path_problems(result: ValidationResult) -> ValidationResult:
     return ValidationResult(configuration=None, problems=tuple(problems), warnings=result.warnings)
 
 
+def _with_certificates(result: ValidationResult) -> tuple[ValidationResult, list[str]]:
+    """Try the certificates of the listeners; return with the result what is found in them."""
+    if result.configuration is None:
+        return result, []
+    findings = examine_certificates(result.configuration, now=datetime.now(UTC))
+    problems = tuple(finding.problem for finding in findings if finding.problem is not None)
+    doubts = tuple(doubt for finding in findings for doubt in finding.doubts)
+    examined = ValidationResult(
+        configuration=None if problems else result.configuration,
+        problems=problems,
+        warnings=(*result.warnings, *doubts),
+    )
+    return examined, [finding.summary for finding in findings if finding.problem is None]
+
+
 def summary(configuration: Configuration) -> list[str]:
     """Return what the configuration switches on, in a few words each."""
     callbacks, server = configuration.callbacks, configuration.server
     names = [workspace.name for workspace in configuration.workspaces]
-    guarded = " (auth)" if server.has_auth else ""
+    marks = [
+        mark
+        for mark, is_set in (("TLS", server.tls is not None), ("auth", server.has_auth))
+        if is_set
+    ]
+    guarded = f" ({', '.join(marks)})" if marks else ""
     return [
         f"{_counted(len(names), 'workspace')} ({', '.join(names)})",
         _alerts(configuration),
         *_outputs(configuration),
         f"server {server.listen}{guarded}",
-        f"callbacks {callbacks.listen}" if callbacks else "callbacks off",
+        _callbacks(callbacks),
         f"store {without_credentials(configuration.storage.url)}",
     ]
+
+
+def _callbacks(settings: ListenerSettings | None) -> str:
+    if settings is None:
+        return "callbacks off"
+    return f"callbacks {settings.listen}{'' if settings.tls is None else ' (TLS)'}"
 
 
 def _alerts(configuration: Configuration) -> str:
@@ -121,13 +151,13 @@ def _outputs(configuration: Configuration) -> list[str]:
     return summaries
 
 
-def _print_json(result: ValidationResult) -> None:
+def _print_json(result: ValidationResult, certificates: list[str]) -> None:
     configuration = result.configuration
     print_json(
         {
             "ok": configuration is not None,
             "config_hash": None if configuration is None else config_hash(configuration),
-            "summary": [] if configuration is None else summary(configuration),
+            "summary": [] if configuration is None else [*summary(configuration), *certificates],
             "problems": result.problems,
             "warnings": result.warnings,
         }

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from monitor.listening.settings import TlsSettings
 from monitor.model.errors import ConfigurationError
 from monitor.model.outside import split_web_url
 from monitor.model.secrets import Secret
@@ -21,6 +22,7 @@ class DaemonAddress(Struct, frozen=True, kw_only=True):
     url: str  # without a slash at its end
     authorization: Secret | None  # the value of the header
     ca_file: Path | None = None  # None: the system's authorities
+    tls: TlsSettings | None = None  # the only certificate that it may have, whatever its names
     named_by: str  # the option that named it, for hints
 
 
@@ -37,7 +39,10 @@ def address_of_server(server: ServerSettings, authorization: Secret | None = Non
     elif server.password is not None:
         authorization = _basic(server.username or "", server.password)
     return DaemonAddress(
-        url=f"http://{server.reachable}", authorization=authorization, named_by="-c"
+        url=f"{server.scheme}://{server.reachable}",
+        authorization=authorization,
+        tls=server.tls,
+        named_by="-c",
     )
 
 

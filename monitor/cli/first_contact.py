@@ -25,9 +25,10 @@ _AT_ONCE = 8  # workspaces
 
 def log_addresses(configuration: Configuration, addresses: Addresses) -> None:
     """Log the page's address, with the port that was taken."""
-    host, _ = split_address(configuration.server.reachable)
+    server = configuration.server
+    host, _ = split_address(server.reachable)
     host = f"[{host}]" if ":" in host else host
-    log.info("page served", url=f"http://{host}:{addresses.server_port}/")
+    log.info("page served", url=f"{server.scheme}://{host}:{addresses.server_port}/")
 
 
 async def log_first_contacts(configuration: Configuration, clock: Clock) -> None:

@@ -84,6 +84,13 @@ class DiskLocations:
         return secret
 
 
+class PathsOnly(DiskLocations):
+    """Reads secrets as `DiskLocations` does; other files may be for the daemon's user only."""
+
+    def find_file(self, path: str) -> str:
+        return str((self._folder / path).absolute())
+
+
 def _secret_in(path: Path) -> Secret:
     try:
         with path.open("rb") as file:
@@ -184,5 +191,5 @@ def load_server(path: Path, environment: Mapping[str, str] | None = None) -> Ser
         ConfigurationError: with one sentence for every problem of that section.
     """
     environment = os.environ if environment is None else environment
-    locations = DiskLocations(folder=path.absolute().parent, environment=environment)
+    locations = PathsOnly(folder=path.absolute().parent, environment=environment)
     return parse_server(read_toml(path), environment, locations=locations)

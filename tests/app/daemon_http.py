@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -22,8 +24,14 @@ class Readiness(Struct, frozen=True):
 class Face:
     """Client of one daemon's server. A stopped daemon answers nothing."""
 
-    def __init__(self, port: int) -> None:
-        self.url = f"http://127.0.0.1:{port}"
+    def __init__(self, port: int, *, authority: Path | None = None) -> None:
+        """``authority`` has signed the certificate of the server, which speaks TLS then."""
+        self.url = f"{'http' if authority is None else 'https'}://127.0.0.1:{port}"
+        self._tls = True if authority is None else ssl.create_default_context(cafile=authority)
+
+    def _session(self) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(ssl=self._tls)
+        return aiohttp.ClientSession(timeout=_TIMEOUT, connector=connector)
 
     async def answers(self) -> bool:
         try:
@@ -34,21 +42,21 @@ class Face:
 
     async def text(self, path: str, **headers: str) -> str:
         async with (
-            aiohttp.ClientSession(timeout=_TIMEOUT) as session,
+            self._session() as session,
             session.get(self.url + path, headers=headers) as answer,
         ):
             return await answer.text()
 
     async def json(self, path: str) -> Any:
         async with (
-            aiohttp.ClientSession(timeout=_TIMEOUT) as session,
+            self._session() as session,
             session.get(self.url + path) as answer,
         ):
             return await answer.json()
 
     async def post(self, path: str, **body: str | bool) -> Any:
         async with (
-            aiohttp.ClientSession(timeout=_TIMEOUT) as session,
+            self._session() as session,
             session.post(self.url + path, json=body) as answer,
         ):
             return await answer.json()
@@ -60,7 +68,7 @@ class Face:
 
     async def readiness(self) -> Readiness:
         async with (
-            aiohttp.ClientSession(timeout=_TIMEOUT) as session,
+            self._session() as session,
             session.get(self.url + "/readyz") as answer,
         ):
             return Readiness(answer.status, (await answer.json())["checks"])

@@ -136,12 +136,16 @@ class DaemonProcess:
         *,
         environment: Mapping[str, str] | None = None,
         ulimit: str | None = None,
+        authority: Path | None = None,
     ) -> None:
-        """``ulimit`` are arguments of the shell's command, such as ``-n 1024``."""
+        """``ulimit`` are arguments of the shell's command, such as ``-n 1024``.
+
+        ``authority`` has signed the certificate of the server, which speaks TLS then.
+        """
         self.settings = settings
         shell = ("bash", "-c", f'ulimit {ulimit}; exec "$0" "$@"')
         self._limited = () if ulimit is None else shell
-        self.face = Face(settings.port)
+        self.face = Face(settings.port, authority=authority)
         self.environment = {**os.environ, **(environment or {})}  # from the next start on
         self._process: Process | None = None
         self._log = settings.folder / "daemon.log"
@@ -213,9 +217,10 @@ async def daemon_process(
     *,
     environment: Mapping[str, str] | None = None,
     ulimit: str | None = None,
+    authority: Path | None = None,
 ) -> AsyncIterator[DaemonProcess]:
     """Start a daemon and, if the test has not ended it, kill it."""
-    process = DaemonProcess(settings, environment=environment, ulimit=ulimit)
+    process = DaemonProcess(settings, environment=environment, ulimit=ulimit, authority=authority)
     try:
         await process.start()
         yield process

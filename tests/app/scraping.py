@@ -66,7 +66,7 @@ class Prometheus(Face):
 async def prometheus(folder: Path, target: str, *, more: str = "") -> AsyncIterator[Prometheus]:
     """Run a Prometheus that scrapes ``target``; ``more`` is added to its configuration."""
     settings, port = folder / "prometheus.yml", free_port()
-    settings.write_text(_CONFIGURATION.format(target=target.removeprefix("http://")) + more)
+    settings.write_text(_CONFIGURATION.format(target=target.partition("://")[2]) + more)
     process = await asyncio.create_subprocess_exec(
         program("prometheus"),
         f"--config.file={settings}",

@@ -74,12 +74,16 @@ async def _check_server(settings: ServerSettings, storage: StorageSettings) -> l
 async def _alive(settings: ServerSettings) -> object:
     """Return what /healthz answers; None where that is no JSON.
 
-    Without credentials: the program there may be anybody's.
+    Without credentials, and with any certificate: the program there may be anybody's.
     """
     timeout = aiohttp.ClientTimeout(total=_ASK_SECONDS)
     async with (
         aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
-        session.get(f"http://{settings.reachable}/healthz", allow_redirects=False) as answer,
+        session.get(
+            f"{settings.scheme}://{settings.reachable}/healthz",
+            allow_redirects=False,
+            ssl=False,
+        ) as answer,
     ):
         body = await answer.content.read(_ANSWER_BYTES)
     try:

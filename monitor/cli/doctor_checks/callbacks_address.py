@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
+import ssl
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
@@ -21,11 +23,17 @@ from monitor.callbacks import callback_signature
 from monitor.callbacks.bodies import TEST_FIELD
 from monitor.callbacks.listener import SECRET_HEADER, STORE_HEADER, CallbackListener
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
-from monitor.cli.doctor_checks.addresses import another_store, listen_once, taken, unusable
+from monitor.cli.doctor_checks.addresses import (
+    another_store,
+    listen_once,
+    taken,
+    unusable,
+)
 from monitor.config import Configuration
+from monitor.listening.tls import client_of, leaf_of
 from monitor.model.checks import Check, CheckLine, failed, is_failed, ok
 from monitor.model.clock import Clock
-from monitor.model.errors import AddressError, BusError
+from monitor.model.errors import AddressError, BusError, ConfigurationError
 
 CALLBACKS = "callbacks address"
 _SECTION = "callbacks"
@@ -112,6 +120,8 @@ async def _listen(
         cause = exc.__cause__ or exc
         lines = await _unavailable(settings, configuration, cause, clock=clock)
         return Listening(lines=lines, is_answering=not is_failed(lines), bus=bus)
+    except ConfigurationError:  # its certificate: another check reports that
+        return Listening(lines=[], bus=bus)
     if settings.port == 0:
         found = (
             f"{settings.listen} takes a free port at each start, so no public_url can lead there"
@@ -135,16 +145,21 @@ async def _ask_holder(
 ) -> list[CheckLine]:
     """Send the program that listens a test callback of each workspace, with its secret."""
     address = settings.listen
+    if settings.tls is not None and settings.tls.client_ca_file is not None:
+        found = f"{address} is in use, and answers clients with a certificate only: not asked"
+        return [ok(CALLBACKS, found)]
     timeout = aiohttp.ClientTimeout(total=_ASK_SECONDS)
+    tls = await _trust(settings)
     async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
         for name, workspace in callback_settings(configuration.workspaces).items():
             body = msgspec.json.encode({TEST_FIELD: name})
             try:
                 async with session.post(
-                    f"http://{settings.reachable}/hooks/{name}",
+                    f"{settings.scheme}://{settings.reachable}/hooks/{name}",
                     data=body,
                     headers=_headers(workspace, body, clock=clock),
                     allow_redirects=False,
+                    ssl=tls,
                 ) as response:
                     status, claimed = response.status, response.headers.get(STORE_HEADER)
             except (aiohttp.ClientError, TimeoutError) as exc:
@@ -158,6 +173,17 @@ async def _ask_holder(
             if stranger is not None:
                 return [stranger]
     return [ok(CALLBACKS, f"{address} is held by our own daemon, which accepts our callbacks")]
+
+
+async def _trust(settings: ListenerSettings) -> ssl.SSLContext | bool:
+    """Return what trusts the listener of these settings, and none other, where it has TLS.
+
+    Raises:
+        ConfigurationError: its certificate cannot be read.
+    """
+    if settings.tls is None:
+        return True
+    return client_of(await asyncio.to_thread(leaf_of, settings.tls, section="callbacks.tls"))
 
 
 def _refusing(address: str, workspace: str, status: int) -> CheckLine:

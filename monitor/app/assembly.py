@@ -18,6 +18,7 @@ from monitor.config import Configuration, WorkspaceConfiguration, config_hash
 from monitor.model.clock import Clock
 from monitor.outputs.metrics.daemon_metrics import DaemonMetrics
 from monitor.supervisor import Supervisor
+from monitor.web.audit.audit_log import AuditLog
 from monitor.web.health import ClusterProblems, DaemonStatus
 from monitor.web.server import Server
 
@@ -27,6 +28,7 @@ def build_server(
     hosting: Hosting,
     *,
     store: ShardStore,
+    audit: AuditLog,
     mirrors: Mirrors | None,
     has_started: Callable[[], bool],
     clock: Clock,
@@ -41,6 +43,7 @@ def build_server(
         runs=store.stored_runs,
         log=store.log,
         entries=store.entries,
+        audit=audit,
         clock=clock,
         registry=registry,
         render_metrics=metrics.exposition.render,

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 
+import msgspec
 import structlog
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
@@ -24,11 +25,19 @@ from monitor.bus.shards import ShardStore
 from monitor.callbacks.listener import CallbackListener
 from monitor.config import Configuration, config_hash
 from monitor.model.clock import Clock, WatchedClock
-from monitor.model.errors import BusError
+from monitor.model.errors import BusError, MonitorError
 from monitor.model.reports import Report
 from monitor.model.secrets import RegisterSecrets, not_logged
 from monitor.outputs.metrics.daemon_metrics import DaemonMetrics
 from monitor.supervisor import Supervisor
+from monitor.web.audit.audit_log import (
+    LOCAL,
+    AuditLine,
+    AuditLog,
+    AuditResult,
+    Redact,
+    as_it_is,
+)
 from monitor.web.merged_requests import merged_alerting
 from monitor.web.server import Server
 from monitor.web.shown_shards import ShardDirectory, ShownLiveState, live_state_of
@@ -37,6 +46,7 @@ from monitor.workspace.access.stored_tokens import TokenMemory
 log = structlog.get_logger()
 
 _SHARDS_BEFORE_SERVER_SECONDS = 5.0
+_SIGNAL = "SIGHUP"  # who asks for a reload
 
 
 class Addresses(Struct, frozen=True, kw_only=True):
@@ -57,13 +67,18 @@ class Daemon:
         registry: CollectorRegistry,
         open_store: OpenStore = open_store,
         register: RegisterSecrets = not_logged,
+        redact: Redact = as_it_is,
     ) -> None:
-        """``register`` keeps secrets out of the log that come while the daemon runs."""
+        """``register`` keeps secrets out of the log that come while the daemon runs.
+
+        ``redact`` keeps those that are registered out of the audit.
+        """
         self._configuration = configuration  # as at the start
         self._clock = clock = WatchedClock(clock)
         self._registry = registry
         self._open_store = open_store
         self._token_memory = TokenMemory(register)
+        self._redact = redact
         self._supervisor = Supervisor(clock=clock, registry=registry)
         self._metrics = DaemonMetrics(
             registry=registry, clock=clock, settings=configuration.metrics, version=__version__
@@ -137,8 +152,18 @@ class Daemon:
 
     def _build(self, store: ShardStore) -> None:
         self._store = store
+        storage = self._configuration.storage
+        self._audit = AuditLog(
+            store.entries,
+            clock=self._clock,
+            redact=self._redact,
+            daemon=storage.daemon_id if storage.postgres else "",
+        )
         self._retention = RetentionTask(
-            clock=self._clock, settings=self._configuration.storage, registry=self._registry
+            clock=self._clock,
+            settings=storage,
+            registry=self._registry,
+            forget_audit=self._audit.forget,
         )
         self._hosting = Hosting(
             self._configuration,
@@ -219,6 +244,7 @@ class Daemon:
             self._configuration,
             self._hosting,
             store=store,
+            audit=self._audit,
             mirrors=self._mirrors,
             has_started=self._has_started.is_set,
             clock=self._clock,
@@ -273,7 +299,19 @@ class Daemon:
 
     async def reload(self, configuration: Configuration) -> list[str]:
         """Put a configuration in force, or change nothing; see `Reloading.reload`."""
-        return await self._reloading.reload(configuration)
+        # Who sent the signal is not known; it came from this machine.
+        line = self._audit.line("reload", person=_SIGNAL, source=LOCAL)
+        before = {"config_hash": config_hash(self._hosting.configuration)}
+        line = msgspec.structs.replace(line, before=before)
+        try:
+            await self._audit.store(line)
+            waiting = await self._reloading.reload(configuration)
+        except MonitorError as exc:
+            await self._refuse(line, str(exc))
+            raise
+        after = {"config_hash": config_hash(configuration), "waiting_for_restart": waiting}
+        await self._audit.finish(line, AuditResult.DONE, after=after)
+        return waiting
 
     async def probe(self) -> None:
         """Return when the store has answered a write, be it by a refusal; there once started.
@@ -284,9 +322,13 @@ class Daemon:
         with contextlib.suppress(BusError):
             await probe_store(self._store)
 
-    def refuse_configuration(self) -> None:
-        """Count a new configuration that could not be used; the one in force stays."""
+    async def refuse_configuration(self, reason: str) -> None:
+        """Count a new configuration that cannot even be read; the one in force stays."""
+        await self._refuse(self._audit.line("reload", person=_SIGNAL, source=LOCAL), reason)
+
+    async def _refuse(self, line: AuditLine, reason: str) -> None:
         self._metrics.configuration_refused()
+        await self._audit.finish(line, AuditResult.REFUSED, reason=reason)
 
     def _swap(self, configuration: Configuration) -> None:
         self._hosting.configure(configuration)

@@ -184,6 +184,12 @@ COMMANDS = (
         ),
     ),
     CommandEntry(
+        "audit",
+        "monitor.cli.audit:audit",
+        "Export who changed what: silences, reloads and all other writes.",
+        ("audit", "audit --since 7d --output csv", "audit --since 2026-11-21T10:00:00Z --json"),
+    ),
+    CommandEntry(
         "track",
         "monitor.cli.track:track",
         "Follow one run by its id, also where the workspace lists none.",

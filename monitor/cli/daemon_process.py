@@ -80,6 +80,7 @@ async def _serve(path: Path, configuration: Configuration, redactor: Redactor) -
         registry=CollectorRegistry(),
         open_store=open_store,
         register=redactor.register,
+        redact=redactor.value,
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

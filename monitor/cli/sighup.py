@@ -81,10 +81,13 @@ class SighupReload:
         try:
             # In a thread: commands may print some of the secrets.
             configuration = await asyncio.to_thread(load, self._path)
-            self._redactor.register(*configuration.secrets())
+        except MonitorError as exc:
+            await self._daemon.refuse_configuration(str(exc))
+            return self._refused(exc)
+        self._redactor.register(*configuration.secrets())
+        try:
             keys = await self._daemon.reload(configuration)
         except BusUnavailableError as exc:
-            self._daemon.refuse_configuration()
             log.warning("reload waits for the store, the former one stays", reason=str(exc))
             status = "the store refuses the new configuration, the former one stays; trying again"
             return _Reloaded(status=status, should_retry=True)
@@ -95,7 +98,6 @@ class SighupReload:
         return _Reloaded(status=following(configuration) + later)
 
     def _refused(self, exc: MonitorError) -> _Reloaded:
-        self._daemon.refuse_configuration()
         log.error("configuration refused, the former one stays", reason=str(exc))
         # The reason stays in the log, where secrets are masked.
         status = "the new configuration was refused, the log says why; the former one stays"

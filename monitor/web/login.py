@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from monitor.listening.http_listener import is_secure
+from monitor.listening.http_listener import is_secure, source_of
 from monitor.web.access.authentication import (
     COOKIE,
     LOGIN,
@@ -19,6 +19,8 @@ from monitor.web.access.authentication import (
 )
 from monitor.web.access.people import Recognised
 from monitor.web.access.routes import Routes
+from monitor.web.audit.audit_log import AuditLog, AuditResult
+from monitor.web.audit.recording import WRITE
 from monitor.web.http.form_bodies import FormTokens, read_form
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.page.shell import page_of_its_own
@@ -35,16 +37,24 @@ _NEXT = re.compile(r"/(?![/\\])[!-\[\]-~]{0,1999}")  # a path of ours, in what a
 class LoginPages:
     """The form that begins a session, the page about it, and its end."""
 
-    def __init__(self, *, sites: Sites, tokens: FormTokens, authenticator: Authenticator) -> None:
+    def __init__(
+        self,
+        *,
+        sites: Sites,
+        tokens: FormTokens,
+        authenticator: Authenticator,
+        audit: AuditLog,
+    ) -> None:
         self._sites = sites
         self._tokens = tokens
         self._authenticator = authenticator
+        self._audit = audit
 
     def add_routes(self, routes: Routes) -> None:
         routes.add("GET", LOGIN, self._form, None)
         routes.add("POST", LOGIN, self._log_in, None)
         routes.add("GET", ACCOUNT, self._account, Role.METRICS)
-        routes.add("POST", LOGOUT, self._log_out, Role.METRICS)
+        routes.add("POST", LOGOUT, self._log_out, Role.METRICS, what="log_out")
 
     async def _form(self, request: web.Request) -> web.Response:
         leads_to = own_path(request.query.get("next", ""))
@@ -95,7 +105,13 @@ class LoginPages:
         sessions = self._authenticator.sessions
         if (former := session_of(request)) is not None:
             await sessions.end(former)
+        principal = recognised.principal
+        # Once it is known who it is: wrong guesses are counted by source, and leave no lines.
+        line = self._audit.line("log_in", person=principal.name, source=source_of(request))
+        await self._audit.store(line)
         session_id = await sessions.begin(recognised, groups=groups)
+        after = {"role": principal.role, "way": principal.way}
+        await self._audit.finish(line, AuditResult.DONE, after=after)
         secure = is_secure(request)
         answer.set_cookie(
             SECURE_COOKIE if secure else COOKIE,
@@ -111,6 +127,7 @@ class LoginPages:
         _, token = await read_form(request, ())
         if stale := self._tokens.problem(request, token):
             raise ProblemDetails(HTTPStatus.FORBIDDEN, stale.removesuffix("."))
+        await request[WRITE].begin(None)
         if (session_id := session_of(request)) is not None:
             await self._authenticator.sessions.end(session_id)
         answer = leading_to(LOGIN)

@@ -19,9 +19,11 @@ from monitor.listening.http_listener import STOP_SECONDS, HttpListener
 from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.listening.served_certificate import CertificateLoaded, not_shown
 from monitor.model.clock import Clock
-from monitor.web.access.authentication import PRINCIPAL, Authenticator, authenticate
+from monitor.web.access.authentication import PRINCIPAL, Authenticator, authenticate, authorize
 from monitor.web.access.routes import Route, Routes
 from monitor.web.access.sessions import Sessions
+from monitor.web.audit.audit_log import AuditLog
+from monitor.web.audit.recording import audit_writes
 from monitor.web.health import ClusterProblems, DaemonStatus, ReadChecks, Readiness, readiness
 from monitor.web.http.access import IS_OURS, log_writes, refuse_foreign
 from monitor.web.http.form_bodies import FormTokens
@@ -60,6 +62,7 @@ class Server:
         runs: StoredRuns,
         log: StoredLog,
         entries: StoreEntries,
+        audit: AuditLog,
         clock: Clock,
         registry: CollectorRegistry,
         render_metrics: Render,
@@ -72,7 +75,7 @@ class Server:
         on_certificate: CertificateLoaded = not_shown,
     ) -> None:
         """``refresh`` is awaited before shards of other daemons are shown; None: there are none."""
-        self._settings = settings
+        self._settings, self._audit = settings, audit
         self._clock = clock
         self._refusals = _counted_refusals(registry, clock)
         self._listener = self._made_listener(on_certificate)
@@ -87,6 +90,7 @@ class Server:
             shards=directory,
             runs=runs,
             log=log,
+            audit=audit,
             live_state=live_state_of(directory),
             clock=clock,
             settings=settings,
@@ -106,7 +110,9 @@ class Server:
             has_login=lambda: self._authenticator.settings.has_login,
         )
         self.follower = LogFollower(log, self.sites.whole.live.on_events, clock=clock)
-        self._login = LoginPages(sites=self.sites, tokens=tokens, authenticator=self._authenticator)
+        self._login = LoginPages(
+            sites=self.sites, tokens=tokens, authenticator=self._authenticator, audit=audit
+        )
         self._openid = OpenIdLogin(self._login, authenticator=self._authenticator, clock=clock)
 
     def _made_listener(self, on_certificate: CertificateLoaded) -> HttpListener:
@@ -176,6 +182,7 @@ class Server:
                 partial(self._serve, route),
                 route.role,
                 is_whole=route.is_whole,
+                what=route.what,
             )
         return routes
 
@@ -195,6 +202,8 @@ class Server:
             ),
             authenticate(self._authenticator, routes),
             log_writes(settings, refusals, clock=clock),
+            audit_writes(self._audit, routes),
+            authorize(routes),
             errors_as_problems(self.sites.whole.page.outage),
             _prepared(self.follower.request, *([] if self._refresh is None else [self._refresh])),
         ]

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -17,6 +18,7 @@ from monitor.bus.sqlite.sole_shard import SqliteStore
 from monitor.bus.trusted_time import JudgedTime
 from monitor.model.clock import WatchedClock
 from monitor.model.runs import Status
+from monitor.web.audit.audit_log import AuditLog, as_it_is
 from tests.bus.examples import SOON, callback, event, run
 from tests.bus.postgres_stores import StoreHost
 from tests.clocks import ManualClock
@@ -45,6 +47,7 @@ class Kept:
             clock=self.clock,
             settings=StorageSettings(retention=retention),
             registry=self.registry,
+            forget_audit=AuditLog(self.store.entries, clock=self.clock, redact=as_it_is).forget,
             elapsed=self.clock.monotonic,
         )
 
@@ -214,3 +217,15 @@ async def test_bounds_of_numbers_hold_whatever_the_clock_shows(tmp_path: Path) -
     kept.start(Retention(events_count=2, events_hard_cap=3))
     assert await kept.apply() == (2, 0, 0)
     await kept.store.close()
+
+
+async def test_the_audit_has_a_retention_of_its_own(kept: Kept) -> None:
+    """Lines stay for longer than events, and go when their own time is over."""
+    kept.start(msgspec.structs.replace(KEPT, audit_seconds=2 * _DAY))
+    for days in (3, 1, 0):
+        clock = ManualClock(kept.clock.now() - timedelta(days=days))
+        audit = AuditLog(kept.store.entries, clock=clock, redact=as_it_is)
+        await audit.store(audit.line(f"{days} days ago", person="ann", source="local"))
+    await kept.apply()
+    left = await audit.lines(before=None, since=None, limit=9)
+    assert [line.what for line in left] == ["0 days ago", "1 days ago"]

@@ -153,7 +153,21 @@ async def living_workspace(folder: Path) -> AsyncIterator[LivingWorkspace]:
             living = LivingWorkspace(sandbox, face, settings)
             living.ids = await _begin(living, sandbox, "acme")
             living.hostile_ids = await _begin(living, hostile, "hostile")
+            await _leave_audit_lines(face)
             yield living
+
+
+async def _leave_audit_lines(face: Face) -> None:
+    """Ask for what there is not, in words that are made to harm; the audit shows them."""
+    for words in HOSTILE_NAMES:
+        refused = await face.post(
+            "/api/v1/acknowledgements",
+            fingerprint="0" * 16,
+            starts_at="2026-11-21T10:00:00Z",
+            author=words[:500],
+            comment=words,
+        )
+        assert refused["status"] in (400, 404)
 
 
 async def _begin(living: LivingWorkspace, sandbox: Sandbox, workspace: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ VIEWS = {
     "/reports": "/reports?since=24h",
     "/schedules": "/schedules",
     "/monitor": "/monitor",
+    "/monitor/audit": "/monitor/audit",
     "/cluster": "/cluster",
     "/workspaces": "/workspaces",
     "/workspaces/{workspace}": "/workspaces/{workspace}",

@@ -32,6 +32,7 @@ from monitor.outputs.mqtt.states import StateSnapshot
 from monitor.outputs.mqtt.topics import Topics
 from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
+from monitor.web.audit.audit_log import AuditLog, as_it_is
 from monitor.web.health import ClusterProblems, DaemonStatus
 from monitor.web.settings import ServerSettings
 from monitor.web.shown_shards import ShardDirectory
@@ -138,6 +139,7 @@ def sources_of(daemon: Daemon) -> ViewSources:
         shards=directory,
         runs=daemon.bus,
         log=SoleLog(daemon.bus),
+        audit=AuditLog(daemon.bus.entries, clock=daemon.clock, redact=as_it_is),
         cluster=cluster,
         cluster_problems=ClusterProblems,
         is_shared=False,

@@ -17,6 +17,7 @@ from monitor.bus.shards import ClusterStatus, DaemonRecord, ShardRecord
 from monitor.model.checks import Check, CheckLine, ok
 from monitor.model.errors import BusUnavailableError
 from monitor.supervisor import Supervisor, TaskState
+from monitor.web.audit.audit_log import AuditLog, as_it_is
 from monitor.web.health import ClusterProblems, DaemonStatus
 from monitor.web.server import Server
 from monitor.web.settings import ServerSettings
@@ -146,6 +147,7 @@ async def served_cluster(
         runs=shards[0].bus,
         log=LogOfShards(shards),
         entries=shards[0].bus.entries,
+        audit=AuditLog(shards[0].bus.entries, clock=clock, redact=as_it_is),
         clock=clock,
         registry=CollectorRegistry(),
         render_metrics=render,

@@ -17,10 +17,12 @@ from monitor.bus.contract import Retention
 from monitor.bus.shards import SOLE
 from monitor.bus.sqlite import SqliteBus
 from monitor.bus.sqlite.sole_shard import SoleLog
+from monitor.logs import Redactor
 from monitor.model.checks import Check, CheckLine, failed, ok
 from monitor.model.errors import NoSuchObjectError
 from monitor.model.runs import RunKind
 from monitor.tracking.live_state import LiveState
+from monitor.web.audit.audit_log import AuditLog
 from monitor.web.health import DaemonStatus
 from monitor.web.requests import ShardRequests
 from monitor.web.server import Server
@@ -46,11 +48,10 @@ async def serving(
 ) -> AsyncIterator[Site]:
     """Yield a server that listens, with a client and all that a test may change behind it."""
     clock, live_state = ManualClock(), LiveState(workspaces)
-    registry = CollectorRegistry()
+    registry, alerting = CollectorRegistry(), FakeAlerting(now=clock.now)
     bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=registry)
     findings = {"store": ok("store", "writable")}
     requested: list[tuple[Any, ...]] = []
-    alerting = FakeAlerting(now=clock.now)
 
     async def find() -> list[CheckLine]:
         return [findings["store"]]
@@ -70,6 +71,7 @@ async def serving(
         runs=bus,
         log=SoleLog(bus),
         entries=bus.entries,
+        audit=AuditLog(bus.entries, clock=clock, redact=_redactor(settings).value),
         clock=clock,
         registry=registry,
         render_metrics=_render,
@@ -138,3 +140,7 @@ def _requests(requested: list[tuple[Any, ...]]) -> ShardRequests:
 
 async def no_cluster() -> None:
     """A file is not shared."""
+
+
+def _redactor(settings: ServerSettings) -> Redactor:
+    return Redactor(secret for secret in (settings.token, settings.password) if secret is not None)

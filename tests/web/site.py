@@ -11,7 +11,8 @@ import aiohttp
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
-from monitor.bus.contract import Change, EventBus
+from monitor.bus.contract import Change
+from monitor.bus.sqlite import SqliteBus
 from monitor.model.checks import CheckLine
 from monitor.model.events import STATUS_EVENTS, RunEvent, run_event_id
 from monitor.model.live_state import ActiveRun
@@ -38,7 +39,7 @@ class Site:
     """The server as a client sees it, and what stands behind it."""
 
     server: Server
-    bus: EventBus
+    bus: SqliteBus
     live_state: LiveState
     clock: ManualClock
     findings: dict[str, CheckLine]

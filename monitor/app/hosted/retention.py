@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -37,9 +37,12 @@ class RetentionTask:
         clock: Clock,
         settings: StorageSettings,
         registry: CollectorRegistry,
+        forget_audit: Callable[[datetime], Awaitable[int]],
         elapsed: Callable[[], float] = boottime,
     ) -> None:
+        """``forget_audit`` removes the audit lines of before an instant."""
         self._clock = clock
+        self._forget_audit = forget_audit
         self._settings = settings
         self._elapsed = elapsed
         self._time = TrustedTime(elapsed)
@@ -92,7 +95,9 @@ class RetentionTask:
     async def apply(self, store: ShardStore) -> Mapping[str, Pruned]:
         """Apply it once; return what was removed, by shard."""
         judged = await self._judge(store)
-        pruned = await store.prune(self._settings.retention, now=judged.at)
+        kept = self._settings.retention
+        pruned = await store.prune(kept, now=judged.at)
+        await self._forget_audit(judged.at - timedelta(seconds=kept.audit_seconds))
         await store.keep_judged(judged)
         return pruned
 

@@ -226,7 +226,7 @@ class StoreStatus(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Retention(Struct, frozen=True, kw_only=True):
-    """Retention of events and runs."""
+    """Retention of events, runs and the audit."""
 
     events_seconds: Annotated[
         float,
@@ -255,6 +255,11 @@ class Retention(Struct, frozen=True, kw_only=True):
             "Retention of finished runs. An older run that changes again makes no events."
         ),
     ] = 30 * 86_400.0
+    audit_seconds: Annotated[
+        float,
+        Meta(ge=86_400, le=3_650 * 86_400),
+        StartSetting("Retention of the audit: who changed what; at most 100,000 lines are kept."),
+    ] = 365 * 86_400.0
     callbacks_seconds: float = 86_400.0  # callbacks that no run has confirmed
 
     def problems(self) -> list[str]:

@@ -209,7 +209,7 @@ def _in_header(request: web.Request) -> tuple[str, str] | None:
 
 
 def authenticate(authenticator: Authenticator, routes: Routes) -> Middleware:
-    """Return the middleware that lets in only those whose role suffices for the route."""
+    """Return the middleware that lets in only those who are known, or whom a route is open to."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -226,6 +226,19 @@ def authenticate(authenticator: Authenticator, routes: Routes) -> Middleware:
         request[PRINCIPAL], request[AUTHOR] = principal, principal.name
         if authenticator.is_needed:
             remember_authenticated(request)
+        return await handler(request)
+
+    return check
+
+
+def authorize(routes: Routes) -> Middleware:
+    """Return the middleware that takes from each only what the role and its workspaces allow."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        principal, needed = request.get(PRINCIPAL), routes.needed(request)
+        if principal is None:
+            return await handler(request)
         if needed is not None and not principal.role.includes(needed):
             return problem_response(
                 403, f"{principal.name} has the role {principal.role}; this needs {needed}"

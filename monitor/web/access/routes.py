@@ -30,6 +30,7 @@ class Route(NamedTuple):
     handler: Handler
     role: Role | None
     is_whole: bool = False  # about everything: not for who sees some workspaces only
+    what: str | None = None  # it changes something, which the audit calls so
 
 
 class Routes:
@@ -46,11 +47,12 @@ class Routes:
         role: Role | None,
         *,
         is_whole: bool = False,
+        what: str | None = None,
     ) -> None:
         """Add a route; there is one of each method and path."""
         key = _key(method, path)
         assert key not in self._routes, key  # noqa: S101 - a fault of ours
-        self._routes[key] = Route(method, path, handler, role, is_whole)
+        self._routes[key] = Route(method, path, handler, role, is_whole, what)
 
     def __iter__(self) -> Iterator[Route]:
         return iter(self._routes.values())

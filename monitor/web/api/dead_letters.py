@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from monitor.outputs.dead_letters import LetterAction, LettersProcessed
 from monitor.web.api.route_types import ApiWrite
+from monitor.web.audit.recording import Write
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import unknown
 from monitor.web.principals import Role
@@ -26,7 +27,7 @@ class LettersRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def resend_write(sources: ViewSources) -> ApiWrite:
-    async def resend(_: NoParameters, body: LettersRequest) -> LettersProcessed:
+    async def resend(_: NoParameters, body: LettersRequest, _write: Write) -> LettersProcessed:
         return await _processed(sources, LetterAction.RESEND, body)
 
     return ApiWrite(
@@ -43,7 +44,7 @@ def resend_write(sources: ViewSources) -> ApiWrite:
 
 
 def drop_write(sources: ViewSources) -> ApiWrite:
-    async def drop(_: NoParameters, body: LettersRequest) -> LettersProcessed:
+    async def drop(_: NoParameters, body: LettersRequest, _write: Write) -> LettersProcessed:
         return await _processed(sources, LetterAction.DROP, body)
 
     return ApiWrite(

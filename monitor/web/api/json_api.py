@@ -62,7 +62,14 @@ class JsonApi:
         for route in self._raw:
             routes.add("GET", route.api, route.serve, route.role)
         for write in self._writes:
-            routes.add(write.method, write.api, write.serve, write.role, is_whole=write.is_whole)
+            routes.add(
+                write.method,
+                write.api,
+                write.serve,
+                write.role,
+                is_whole=write.is_whole,
+                what=write.name,
+            )
 
     async def _serve_document(self, request: web.Request) -> web.Response:
         parse_query(NoParameters, request.match_info, request.query.items())

@@ -10,6 +10,7 @@ from monitor.alerting.alerts.silences import parse_instant
 from monitor.model.errors import ConfigurationError
 from monitor.outputs.replaying import Replayed
 from monitor.web.api.route_types import ApiWrite
+from monitor.web.audit.recording import Write
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import one_line, unknown
 from monitor.web.principals import Role
@@ -24,7 +25,7 @@ class ReplayRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def replay_write(sources: ViewSources) -> ApiWrite:
-    async def replay(_: NoParameters, body: ReplayRequest) -> Replayed:
+    async def replay(_: NoParameters, body: ReplayRequest, _write: Write) -> Replayed:
         requests = sources.alerting
         outputs = requests.outputs()
         if body.output not in outputs:

@@ -10,9 +10,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import msgspec
 from aiohttp import web
 from msgspec import Struct
 
+from monitor.web.audit.recording import WRITE, Write
 from monitor.web.http.problem_details import Handler
 from monitor.web.http.request_parsing import answer_json, parse_query, read_body
 from monitor.web.principals import Role
@@ -29,7 +31,9 @@ class Confirmation(Struct, frozen=True, kw_only=True):
 class ApiWrite:
     """A request that changes something.
 
-    ``perform`` gets what the path names, and the body.
+    ``perform`` gets what the path names, the body, and the write as the audit has it: its line is
+    stored by then, with both of them. What ``perform`` returns is what is there afterwards, unless
+    it says otherwise.
 
     Raises, from ``perform``:
         ProblemDetails: the request cannot be served.
@@ -47,12 +51,24 @@ class ApiWrite:
     answer: type[Struct]
     status: int = 200  # where it succeeds
     problems: Mapping[int, str] = field(default_factory=dict)  # status -> when, beside the usual
-    perform: Callable[[Any, Any], Awaitable[Struct]]
+    perform: Callable[[Any, Any, Write], Awaitable[Struct]]
 
     async def serve(self, request: web.Request) -> web.Response:
         path = parse_query(self.path, request.match_info, request.query.items())
         body = None if self.body is None else await read_body(request, self.body)
-        return answer_json(await self.perform(path, body), status=self.status)
+        write = request[WRITE]
+        await write.begin(_asked(path, body))
+        answer = await self.perform(path, body, write)
+        write.after = answer if write.after is None else write.after
+        return answer_json(answer, status=self.status)
+
+
+def _asked(path: Struct, body: Struct | None) -> dict[str, Any]:
+    """Return what a write is asked with: what the path names, and the keys of the body."""
+    given = msgspec.structs.asdict(path)
+    if body is not None:
+        given |= msgspec.structs.asdict(body)
+    return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,14 +9,15 @@ from msgspec import Meta, Struct
 
 from monitor.alerting.alerts.acknowledging import end_problem
 from monitor.alerting.alerts.silences import new_silence, parse_instant, words_problem
-from monitor.model.alerts import Silence
+from monitor.model.alerts import Acknowledgement, Silence
 from monitor.model.errors import ConfigurationError
 from monitor.web.api.route_types import ApiWrite, Confirmation
+from monitor.web.audit.recording import Write
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line
 from monitor.web.principals import Role
 from monitor.web.views.alerts.alert_models import SilenceView, silence_view
-from monitor.web.views.alerts.silences import silence_to_end
+from monitor.web.views.alerts.silences import acknowledged_before, expired, silence_to_end
 from monitor.web.views.view import NoParameters, ViewSources
 
 _LONGEST_SECONDS = 10 * 365 * 86_400.0
@@ -25,10 +26,13 @@ _InstantText = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 
 
 class SilenceRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A silence; one of the last two names its end."""
+    """A silence; one of the last two names its end.
+
+    ``author`` counts where requests are anonymous; otherwise the silence is of who sends it.
+    """
 
     matchers: tuple[str, ...]
-    author: str
+    author: str = ""
     comment: str
     starts_at: _InstantText | None = None
     ends_at: _InstantText | None = None
@@ -39,11 +43,12 @@ class AcknowledgementRequest(Struct, frozen=True, kw_only=True, forbid_unknown_f
     """An open alert, who knows of it, and what they do about it.
 
     Reminders go out again at ``ends_at`` or after ``for_seconds``; without both, never for it.
+    ``author`` counts where requests are anonymous; otherwise it is of who sends it.
     """
 
     fingerprint: str
     starts_at: _InstantText
-    author: str
+    author: str = ""
     comment: str = ""
     ends_at: _InstantText | None = None
     for_seconds: float | None = None
@@ -56,9 +61,9 @@ class SilencePath(Struct, frozen=True, kw_only=True):
 
 
 def silence_write(sources: ViewSources) -> ApiWrite:
-    async def add(_: NoParameters, body: SilenceRequest) -> SilenceView:
+    async def add(_: NoParameters, body: SilenceRequest, write: Write) -> SilenceView:
         try:
-            silence = _made(sources, body)
+            silence = _made(sources, body, author=write.author(body.author))
         except ConfigurationError as exc:
             raise ProblemDetails(400, one_line("; ".join(exc.problems))) from exc
         await sources.alerting.add_silence(silence)
@@ -78,8 +83,9 @@ def silence_write(sources: ViewSources) -> ApiWrite:
 
 
 def expire_write(sources: ViewSources) -> ApiWrite:
-    async def expire(path: SilencePath, _: None) -> Confirmation:
-        silence_to_end(sources.alerting, path.id)
+    async def expire(path: SilencePath, _: None, write: Write) -> Confirmation:
+        silence = silence_to_end(sources.alerting, path.id)
+        write.before, write.after = expired(silence, now=sources.clock.now())
         if not await sources.alerting.expire_silence(path.id):
             return Confirmation(detail=f"silence {path.id} had expired before")
         return Confirmation(detail=f"silence {path.id} has expired")
@@ -99,9 +105,12 @@ def expire_write(sources: ViewSources) -> ApiWrite:
 
 
 def acknowledge_write(sources: ViewSources) -> ApiWrite:
-    async def acknowledge(_: NoParameters, body: AcknowledgementRequest) -> Confirmation:
+    async def acknowledge(
+        _: NoParameters, body: AcknowledgementRequest, write: Write
+    ) -> Confirmation:
+        author = write.author(body.author)
         for key, problem in (
-            ("author", words_problem(body.author)),
+            ("author", words_problem(author)),
             ("comment", words_problem(body.comment, is_needed=False)),
         ):
             if problem:
@@ -110,8 +119,12 @@ def acknowledge_write(sources: ViewSources) -> ApiWrite:
         starts_at, until = _instant("starts_at", body.starts_at), _end(body, now=now)
         if (problem := end_problem(until, now=now)) is not None:
             raise ProblemDetails(400, f"ends_at: {problem}")
+        by = Acknowledgement(
+            author=author.strip(), comment=body.comment.strip(), at=now, until=until
+        )
+        write.before, write.after = acknowledged_before(sources.alerting, body.fingerprint), by
         is_open = await sources.alerting.acknowledge(
-            body.fingerprint, starts_at, body.author.strip(), body.comment.strip(), until
+            body.fingerprint, starts_at, by.author, by.comment, until
         )
         if not is_open:
             raise ProblemDetails(
@@ -133,11 +146,11 @@ def acknowledge_write(sources: ViewSources) -> ApiWrite:
     )
 
 
-def _made(sources: ViewSources, body: SilenceRequest) -> Silence:
+def _made(sources: ViewSources, body: SilenceRequest, *, author: str) -> Silence:
     now = sources.clock.now()
     return new_silence(
         matchers=body.matchers,
-        author=body.author,
+        author=author,
         comment=body.comment,
         starts_at=None if body.starts_at is None else parse_instant(body.starts_at),
         ends_at=_end(body, now=now),

@@ -7,6 +7,7 @@ from msgspec import Struct
 from monitor.model.outside import is_id_of, why_no_id
 from monitor.model.runs import RunKind
 from monitor.web.api.route_types import ApiWrite, Confirmation
+from monitor.web.audit.recording import Write
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.principals import Role
 from monitor.web.requests import Requests
@@ -25,7 +26,7 @@ class TrackRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def track_write(requests: Requests) -> ApiWrite:
-    async def track(_: NoParameters, body: TrackRequest) -> Confirmation:
+    async def track(_: NoParameters, body: TrackRequest, _write: Write) -> Confirmation:
         _require_id(body)
         return Confirmation(detail=await requests.track(body.workspace, body.kind, body.id))
 
@@ -43,7 +44,7 @@ def track_write(requests: Requests) -> ApiWrite:
 
 
 def untrack_write(requests: Requests) -> ApiWrite:
-    async def untrack(_: NoParameters, body: TrackRequest) -> Confirmation:
+    async def untrack(_: NoParameters, body: TrackRequest, _write: Write) -> Confirmation:
         _require_id(body)
         return Confirmation(detail=await requests.untrack(body.workspace, body.kind, body.id))
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from monitor.web.api.route_types import ApiWrite
+from monitor.web.audit.recording import Write
 from monitor.web.principals import Role
 from monitor.web.requests import Requests
 from monitor.web.views.view import NoParameters, View
@@ -95,8 +99,12 @@ def webhooks_view(requests: Requests) -> View:
 
 
 def webhooks_write(requests: Requests) -> ApiWrite:
-    async def act(_: NoParameters, body: WebhooksRequest) -> WebhookResults:
+    async def act(_: NoParameters, body: WebhooksRequest, write: Write) -> WebhookResults:
+        if body.action is not WebhookAction.TEST:
+            tasks = await requests.webhooks(body.workspace, "list", None)
+            write.before = _by_state(row for row in tasks if body.flow in (None, row["flow_id"]))
         rows = await requests.webhooks(body.workspace, body.action.value, body.flow)
+        write.after = _by_state(rows)
         return WebhookResults(data=msgspec.convert(rows, list[WebhookResult]))
 
     return ApiWrite(
@@ -109,3 +117,12 @@ def webhooks_write(requests: Requests) -> ApiWrite:
         problems={409: "The workspace is not known, or cannot do that."},
         perform=act,
     )
+
+
+def _by_state(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the flows by the state of their tasks: of a thousand tasks the rows would be long."""
+    flows: defaultdict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        tested = "test passed" if row.get("ok") else "test failed"
+        flows[str(row.get("state", tested))].append(str(row.get("flow_id", row["workspace"])))
+    return dict(flows)

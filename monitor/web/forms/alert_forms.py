@@ -13,8 +13,9 @@ import msgspec
 
 from monitor.alerting.alerts.acknowledging import end_problem
 from monitor.alerting.alerts.silences import new_silence, parse_instant, words_problem
-from monitor.model.alerts import Alert, Silence
+from monitor.model.alerts import Acknowledgement, Alert, Silence
 from monitor.model.errors import ConfigurationError
+from monitor.web.audit.recording import Write
 from monitor.web.forms.durations import DURATIONS, END_FIELDS, as_typed, end_of
 from monitor.web.forms.form_page import FormState, PageForm, Refused
 from monitor.web.http.form_bodies import Fields
@@ -23,6 +24,8 @@ from monitor.web.http.request_parsing import one_line
 from monitor.web.views.alerts.alert_details import find_alert, no_alert
 from monitor.web.views.alerts.alert_models import alert_views, silence_view
 from monitor.web.views.alerts.silences import (
+    acknowledged_before,
+    expired,
     matcher_problems,
     matchers_of,
     preview,
@@ -40,6 +43,7 @@ class AcknowledgeForm(PageForm):
     path: ClassVar[str] = "/alerts/{fingerprint}/acknowledge"
     title: ClassVar[str] = "Acknowledge an alert"
     template: ClassVar[str] = "acknowledge_form.html"
+    what: ClassVar[str] = "acknowledge"
     fields: ClassVar[tuple[str, ...]] = ("starts_at", *END_FIELDS, "author", "comment")
 
     async def begin(self, path: Mapping[str, str], query: Mapping[str, str]) -> FormState:
@@ -57,10 +61,13 @@ class AcknowledgeForm(PageForm):
         (alert,) = await alert_views(self._sources, [self._open_alert(path["fingerprint"])])
         return {"alert": alert, "durations": _LASTING}
 
-    async def submit(self, path: Mapping[str, str], values: Fields, *, token: str) -> str:
+    async def submit(
+        self, path: Mapping[str, str], values: Fields, *, token: str, write: Write
+    ) -> str:
         del token
         fingerprint = path["fingerprint"]
-        author, comment = values.get("author", "").strip(), values.get("comment", "").strip()
+        author = write.author(values.get("author", "")).strip()
+        comment = values.get("comment", "").strip()
         problems = {
             name: problem
             for name, problem in (
@@ -75,7 +82,9 @@ class AcknowledgeForm(PageForm):
             raise Refused({**problems, "ends_at": str(exc)}) from exc
         if problems:
             raise Refused(problems)
-        starts_at = _start(values)
+        starts_at, now = _start(values), self._sources.clock.now()
+        write.before = acknowledged_before(self._sources.alerting, fingerprint)
+        write.after = Acknowledgement(author=author, comment=comment, at=now, until=until)
         if not await self._sources.alerting.acknowledge(
             fingerprint, starts_at, author, comment, until
         ):
@@ -127,6 +136,7 @@ class SilenceForm(PageForm):
     path: ClassVar[str] = "/silences/new"
     title: ClassVar[str] = "New silence"
     template: ClassVar[str] = "silence_form.html"
+    what: ClassVar[str] = "add_silence"
     fields: ClassVar[tuple[str, ...]] = ("matcher", *END_FIELDS, "author", "comment")
 
     async def begin(self, path: Mapping[str, str], query: Mapping[str, str]) -> FormState:
@@ -150,13 +160,16 @@ class SilenceForm(PageForm):
             "labels": [label for label in self._sources.alerting.labels() if label != "rule"],
         }
 
-    async def submit(self, path: Mapping[str, str], values: Fields, *, token: str) -> str:
+    async def submit(
+        self, path: Mapping[str, str], values: Fields, *, token: str, write: Write
+    ) -> str:
         del path
-        silence = self._made(values)
+        silence = self._made(values, author=write.author(values.get("author", "")))
         # The same form sent twice, as by a double click, is the same silence.
         text = msgspec.json.encode([token, sorted(values.items())])
         silence = msgspec.structs.replace(silence, id=hashlib.sha256(text).hexdigest()[:16])
         self._refuse_ended(silence.id)
+        write.after = silence_view(silence, now=self._sources.clock.now())
         try:
             await self._sources.alerting.add_silence(silence)
         except ConfigurationError as exc:
@@ -173,7 +186,7 @@ class SilenceForm(PageForm):
                     status=HTTPStatus.CONFLICT,
                 )
 
-    def _made(self, values: Fields) -> Silence:
+    def _made(self, values: Fields, *, author: str) -> Silence:
         now, problems = self._sources.clock.now(), dict[str, str]()
         matchers = matchers_of(values.get("matcher", ""))
         try:
@@ -183,7 +196,7 @@ class SilenceForm(PageForm):
         try:
             silence = new_silence(
                 matchers=matchers,
-                author=values.get("author", ""),
+                author=author,
                 comment=values.get("comment", ""),
                 starts_at=None,
                 ends_at=ends_at,
@@ -208,6 +221,7 @@ class ExpireForm(PageForm):
     path: ClassVar[str] = "/silences/{id}/expire"
     title: ClassVar[str] = "End a silence"
     template: ClassVar[str] = "expire_form.html"
+    what: ClassVar[str] = "expire_silence"
     fields: ClassVar[tuple[str, ...]] = ()
 
     async def begin(self, path: Mapping[str, str], query: Mapping[str, str]) -> FormState:
@@ -219,9 +233,13 @@ class ExpireForm(PageForm):
         silence = silence_to_end(self._sources.alerting, path["id"])
         return {"silence": silence_view(silence, now=self._sources.clock.now())}
 
-    async def submit(self, path: Mapping[str, str], values: Fields, *, token: str) -> str:
+    async def submit(
+        self, path: Mapping[str, str], values: Fields, *, token: str, write: Write
+    ) -> str:
         del token
-        await self.beside(path, values)
+        del values
+        silence = silence_to_end(self._sources.alerting, path["id"])
+        write.before, write.after = expired(silence, now=self._sources.clock.now())
         # Ended already, as by a double click, is what was wished.
         await self._sources.alerting.expire_silence(path["id"])
         return f"/silences#silence-{quote(path['id'], safe='')}"

@@ -13,15 +13,13 @@ from aiohttp import web
 
 from monitor.listening.http_listener import is_secure
 from monitor.web.access.routes import Routes
-from monitor.web.http.access import AUTHOR
+from monitor.web.audit.recording import WRITE, Write, person_of
 from monitor.web.http.form_bodies import Fields, FormTokens, read_form
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.page.live import LivePages
 from monitor.web.page.shell import PageShell, page_of_its_own
-from monitor.web.principals import ANYBODY, Role
+from monitor.web.principals import Role
 from monitor.web.views.view import ViewSources, WebPage
-
-_BY_TOKEN = "token"  # noqa: S105 - the author of requests with the bearer token, no name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +47,12 @@ class Refused(Exception):  # noqa: N818 - an answer on its way out, never seen o
         self.notice = notice
         self.status = status
 
+    @property
+    def sentence(self) -> str:
+        """Return all that is wrong, in one line."""
+        beside = [f"{name}: {problem}" for name, problem in self.problems.items()]
+        return "; ".join(filter(None, [*beside, self.notice]))
+
 
 class PageForm(abc.ABC):
     """One form: how it is filled in at first, what is shown beside it, and what it does."""
@@ -58,6 +62,7 @@ class PageForm(abc.ABC):
     template: ClassVar[str]
     fields: ClassVar[tuple[str, ...]]
     role: ClassVar[Role] = Role.OPERATE
+    what: ClassVar[str]  # the word of the audit, which is that of the API
 
     def __init__(self, sources: ViewSources) -> None:
         self._sources = sources
@@ -75,8 +80,10 @@ class PageForm(abc.ABC):
         """Return what the template shows beside what was typed; raises as `begin` does."""
 
     @abc.abstractmethod
-    async def submit(self, path: Mapping[str, str], values: Fields, *, token: str) -> str:
-        """Do it, and return the path of the page that shows it.
+    async def submit(
+        self, path: Mapping[str, str], values: Fields, *, token: str, write: Write
+    ) -> str:
+        """Do it, and return the path of the page that shows it. The audit has what was sent.
 
         Raises:
             Refused: the form is to be shown again.
@@ -95,7 +102,7 @@ class FormPages:
     def add_routes(self, routes: Routes, forms: tuple[PageForm, ...]) -> None:
         for form in forms:
             routes.add("GET", form.path, partial(self._show, form), form.role)
-            routes.add("POST", form.path, partial(self._submit, form), form.role)
+            routes.add("POST", form.path, partial(self._submit, form), form.role, what=form.what)
 
     async def _show(self, form: PageForm, request: web.Request) -> web.Response:
         try:
@@ -110,8 +117,11 @@ class FormPages:
             values, token = await read_form(request, form.fields)
             try:
                 self._refuse_stale(request, token)
-                leads_to = await form.submit(request.match_info, values, token=token)
+                write = request[WRITE]
+                await write.begin({**request.match_info, **values})
+                leads_to = await form.submit(request.match_info, values, token=token, write=write)
             except Refused as refused:
+                request[WRITE].reason = refused.sentence
                 state = FormState(
                     values=values,
                     problems=refused.problems,
@@ -120,6 +130,7 @@ class FormPages:
                 )
                 return await self._answer(form, request, state, status=refused.status)
         except ProblemDetails as problem:
+            request[WRITE].reason = problem.detail
             return await self._problem(request, problem)
         self._live.touch()  # no open page is to show the former state
         return web.Response(status=303, headers={"Location": leads_to, "Cache-Control": "no-store"})
@@ -146,7 +157,7 @@ class FormPages:
             apis=(),
             form=state,
             token=self._tokens.token(key),
-            author=_author(request),
+            person=person_of(request),
             **state.shown,
         )  # fmt: skip
         response = page_of_its_own(body, status)
@@ -156,9 +167,3 @@ class FormPages:
     async def _problem(self, request: web.Request, problem: ProblemDetails) -> web.Response:
         body = await self._shell.problem(problem, url=request.path_qs)
         return page_of_its_own(body, problem.status)
-
-
-def _author(request: web.Request) -> str:
-    """Return the user's name, empty where the user is not logged in by name."""
-    author: str = request[AUTHOR]
-    return "" if author in (ANYBODY.name, _BY_TOKEN) else author

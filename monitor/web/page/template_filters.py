@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
+import msgspec
 from jinja2 import pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
@@ -113,12 +114,18 @@ def size(number: int) -> str:
     return f"{amount:.1f} GB"
 
 
+def json_text(value: Any) -> str:
+    """Return plain values as they are written in JSON."""
+    return msgspec.json.encode(value).decode()
+
+
 def path_part(text: str) -> str:
     """Return a text as one part of a path, whatever it holds."""
     return quote(text, safe="")
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
+    "json_text": json_text,
     "ago": ago,
     "instant": instant,
     "instant_seconds": instant_seconds,

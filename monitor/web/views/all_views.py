@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+from monitor.web.principals import Role
 from monitor.web.views.alerts.alert_details import alert_explanation_view, alert_view
 from monitor.web.views.alerts.alerts import alerts_view
 from monitor.web.views.alerts.explain import explain_view
 from monitor.web.views.alerts.runbooks import runbooks
 from monitor.web.views.alerts.silences import silence_preview_view, silences_view
+from monitor.web.views.daemon.audit import audit_view
 from monitor.web.views.daemon.cluster import cluster_view
 from monitor.web.views.daemon.daemon import monitor_view, store_view
 from monitor.web.views.daemon.dead_letters import dead_letter_view, dead_letters_view
@@ -173,6 +175,14 @@ def _pages_of_the_daemon(sources: ViewSources) -> tuple[WebPage, ...]:
             in_menu="Monitor",
             is_whole=True,
             styles=styles,
+        ),
+        WebPage(
+            path="/monitor/audit",
+            title="Audit",
+            boxes=(audit_view(sources),),
+            styles=styles,
+            role=Role.ADMIN,
+            is_whole=True,
         ),
         WebPage(
             path="/cluster",

@@ -19,6 +19,7 @@ from monitor.model.alert_texts import with_texts
 from monitor.model.alerts import Alert
 from monitor.model.clock import Clock
 from monitor.model.live_state import WorkspaceStatus
+from monitor.web.audit.audit_log import AuditLog
 from monitor.web.health import ClusterProblems, DaemonStatus, ReadChecks
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import unknown
@@ -43,6 +44,7 @@ class ViewSources:
     shards: ShardDirectory
     runs: StoredRuns
     log: StoredLog
+    audit: AuditLog
     live_state: Callable[[], ShownLiveState]
     clock: Clock
     settings: ServerSettings
@@ -134,7 +136,7 @@ class View:
 
 
 def view(
-    name: str, api: str, summary: str, *, is_whole: bool = False
+    name: str, api: str, summary: str, *, role: Role = Role.READ, is_whole: bool = False
 ) -> Callable[[Callable[[ViewSources, Any], Awaitable[Struct]]], Callable[[ViewSources], View]]:
     """Make a view of a function that reads it: of the sources, by a query of the type it names."""
 
@@ -150,6 +152,7 @@ def view(
                 api=api,
                 query=query,
                 answer=answer,
+                role=role,
                 is_whole=is_whole,
                 read=partial(read, sources),
             )

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
+from datetime import datetime
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
 from monitor.alerting.alerts.silences import MOST_MATCHERS, matcher
-from monitor.model.alerts import AlertingSnapshot, Silence
+from monitor.model.alerts import Acknowledgement, AlertingSnapshot, Silence
 from monitor.model.errors import ConfigurationError
 from monitor.model.notifying import why_not_notified
 from monitor.model.slices import in_slices
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import one_line, unknown
 from monitor.web.requests import AlertingRequests
+from monitor.web.views.alerts.alert_details import find_alert
 from monitor.web.views.alerts.alert_models import AlertView, SilenceView, alert_views, silence_view
 from monitor.web.views.view import ViewSources, view
 
@@ -112,6 +115,18 @@ def silence_to_end(alerting: AlertingRequests, silence_id: str) -> Silence:
             409, f"silence {silence_id} is part of the configuration; remove it there"
         )
     return silence
+
+
+def expired(silence: Silence, *, now: datetime) -> tuple[SilenceView, SilenceView]:
+    """Return a silence as it is, and as it is once it has been ended now."""
+    ended = msgspec.structs.replace(silence, ends_at=min(silence.ends_at, now))
+    return silence_view(silence, now=now), silence_view(ended, now=now)
+
+
+def acknowledged_before(alerting: AlertingRequests, fingerprint: str) -> Acknowledgement | None:
+    """Return the acknowledgement that an alert has, for the audit of another one."""
+    alert = find_alert(alerting.snapshot().alerts, fingerprint)
+    return None if alert is None else alert.acknowledged
 
 
 def matcher_problems(alerting: AlertingRequests, matchers: tuple[str, ...]) -> list[str]:

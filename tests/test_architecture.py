@@ -102,7 +102,7 @@ PURE = (
         f"model.{name}"
         for name in ("live_state", "observations", "runs", "secrets", "settings", "suggestions")
     ),
-    *(f"model.{name}" for name in ("days_off", "mute_windows")),
+    *(f"model.{name}" for name in ("days_off", "mute_windows", "silencing")),
     "model.triggers",
     *(f"model.{name}" for name in ("overall_health", "poll_outcomes")),
     "model.words",

@@ -95,6 +95,11 @@ class AlertingSettings(Struct, frozen=True, kw_only=True):
         Meta(ge=60, le=7 * 86_400),
         Setting("The time for flap_count; flapping ends after half of it without a change."),
     ] = 3_600.0
+    longest_silence_seconds: Annotated[
+        float,
+        Meta(ge=3_600, le=3_650 * 86_400),
+        Setting("The longest silence that people can make; those of [[silences]] may be longer."),
+    ] = 30 * 86_400.0
     resolved_kept_seconds: Annotated[
         float,
         Meta(ge=60, le=7 * 86_400),

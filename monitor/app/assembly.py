@@ -109,6 +109,7 @@ def _daemon_status(
             config_hash=config_hash(hosting.configuration),
             store_schema=store.schema,
             retention=configuration.storage.retention,
+            longest_silence_seconds=hosting.configuration.alerting.longest_silence_seconds,
             reports=hosting.configuration.reports,
         )
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from monitor.bus.contract import EventBus, WriteFailures
 from monitor.bus.shards import ShardStore
-from monitor.model.checks import Check, CheckLine, failed, ok, worst
+from monitor.model.checks import Check, CheckLine, failed, ok, warning, worst
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.model.live_state import Reachability
+from monitor.model.silencing import is_active, silenced_of
 from monitor.outputs.records import RECORDS
 from monitor.supervisor import Supervisor, TaskState
 from monitor.web.health import READINESS_SECONDS, STARTING, ReadChecks
@@ -21,6 +23,7 @@ Ask = Callable[[str], Awaitable[Sequence[CheckLine]]]  # by the subject of its l
 _PROBE_SECONDS = 3.0
 # After the last write that the store refused, and only if it has stored another since.
 _TROUBLE_SECONDS = 60.0
+_END_SOME = "end silences that are no longer needed"
 
 
 async def probe_store(bus: EventBus | ShardStore) -> None:
@@ -64,6 +67,7 @@ def readiness_checks(
             "polls": partial(_polls, shards, clock),
             **dict.fromkeys([*usual, *outputs()], output),
             "tasks": partial(_tasks, supervisor),
+            "silences": partial(_silences, shards, clock),
         }
         return [
             Check(subject, partial(ask, subject), READINESS_SECONDS)
@@ -101,6 +105,32 @@ async def _tasks(supervisor: Supervisor, subject: str) -> list[CheckLine]:
         if status.state is TaskState.FAILED
     ]
     return [failed(subject, "; ".join(stopped)) if stopped else ok(subject, "all running")]
+
+
+async def _silences(shards: ShownShards, clock: Clock, subject: str) -> list[CheckLine]:
+    """Say how many pipelines are silenced; that is the wish of people, and no failure."""
+    hosted, now = tuple(shards().values()), clock.now()
+    silences = {
+        silence.id: silence
+        for shard in hosted
+        for silence in shard.alerting.snapshot().silences
+        if is_active(silence, now)
+    }
+    if not silences:
+        return [ok(subject, "none is active")]
+    workspaces = [status.workspace for shard in hosted for status in shard.live.workspaces()]
+    pipelines = [
+        (named.workspace, named.kind, named.id, named.label)
+        for shard in hosted
+        for named in shard.live.pipelines()
+    ]
+    # In a thread: there may be ten thousand pipelines.
+    found = await asyncio.to_thread(
+        silenced_of, silences.values(), workspaces=workspaces, pipelines=pipelines, now=now
+    )
+    if found.words is not None:
+        return [warning(subject, f"{found.words}: a failure there notifies no one", _END_SOME)]
+    return [ok(subject, f"{len(silences):,} active, of few pipelines")]
 
 
 async def _polls(shards: ShownShards, clock: Clock, subject: str) -> list[CheckLine]:

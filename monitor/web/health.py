@@ -31,6 +31,7 @@ class DaemonStatus(Struct, frozen=True, kw_only=True):
     config_hash: str
     store_schema: int
     retention: Retention
+    longest_silence_seconds: float
     reports: tuple[ReportSettings, ...] = ()
 
 

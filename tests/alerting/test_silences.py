@@ -20,9 +20,10 @@ from monitor.alerting.alerts.silences import (
     parse_instant,
     silence_problems,
 )
-from monitor.alerting.engine.suppression import Suppression, fits
+from monitor.alerting.engine.suppression import Suppression
 from monitor.model.alerts import Silence
 from monitor.model.errors import ConfigurationError
+from monitor.model.silencing import fits
 from tests.alerting.sample_alerts import an_alert
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -38,6 +39,7 @@ def a_silence(*matchers: str, starts_at: datetime = NOW, hours: float = 1.0) -> 
         starts_at=starts_at,
         ends_at=starts_at + hours * HOUR,
         now=NOW,
+        longest_seconds=30 * 86_400,
     )
 
 
@@ -50,6 +52,7 @@ def faults_of(**changed: object) -> list[str]:
         "starts_at": None,
         "ends_at": NOW + HOUR,
         "now": NOW,
+        "longest_seconds": 30 * 86_400,
     }
     with pytest.raises(ConfigurationError) as refused:
         new_silence(**{**asked, **changed})  # type: ignore[arg-type]  # wrong on purpose

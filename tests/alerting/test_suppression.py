@@ -52,6 +52,7 @@ def silence(history: EngineScenario, *matchers: str, seconds: float = HOUR) -> S
         starts_at=None,
         ends_at=now + timedelta(seconds=seconds),
         now=now,
+        longest_seconds=30 * 86_400,
     )
 
 

@@ -129,7 +129,13 @@ def observer_of(daemon: Daemon) -> Observer:
 
 def sources_of(daemon: Daemon) -> ViewSources:
     """Return what the page's views read of the daemon."""
-    status = DaemonStatus(started_at=NOON, config_hash="", store_schema=3, retention=Retention())
+    status = DaemonStatus(
+        started_at=NOON,
+        config_hash="",
+        store_schema=3,
+        retention=Retention(),
+        longest_silence_seconds=86_400,
+    )
     directory = ShardDirectory(dict)
 
     async def cluster() -> None:

@@ -80,6 +80,8 @@ FACE: dict[str, tuple[str, tuple[str, ...]]] = {
     "dataprep_monitor_alert_transitions_total": ("counter", ("rule", "to")),
     "dataprep_monitor_rule_evaluation_failures_total": ("counter", ("rule",)),
     "dataprep_monitor_silences": ("gauge", ("state",)),
+    "dataprep_monitor_silenced_pipelines": ("gauge", ("workspace",)),
+    "dataprep_monitor_known_pipelines": ("gauge", ("workspace",)),
     "dataprep_monitor_build_info": ("gauge", ("version", "python_version")),
     "dataprep_monitor_config_info": ("gauge", ("hash",)),
     "dataprep_monitor_certificate_expiry_timestamp_seconds": ("gauge", ("listener",)),

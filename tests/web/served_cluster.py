@@ -153,7 +153,11 @@ async def served_cluster(
         render_metrics=render,
         checks=lambda: [Check("store", well)],
         daemon=lambda: DaemonStatus(
-            started_at=started_at, config_hash="2c26", store_schema=1, retention=Retention()
+            started_at=started_at,
+            config_hash="2c26",
+            store_schema=1,
+            retention=Retention(),
+            longest_silence_seconds=86_400,
         ),
         cluster=made.cluster,
         cluster_problems=lambda: made.problems,

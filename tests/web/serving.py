@@ -13,6 +13,7 @@ import aiohttp
 from prometheus_client import CollectorRegistry
 
 from monitor.alerting.reports.settings import ReportSettings
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Retention
 from monitor.bus.shards import SOLE
 from monitor.bus.sqlite import SqliteBus
@@ -113,6 +114,7 @@ def _daemon_status(
         config_hash="2c26b46b68ffc68f",
         store_schema=3,
         retention=Retention(),
+        longest_silence_seconds=AlertingSettings().longest_silence_seconds,
         reports=reports,
     )
     return lambda: status

@@ -146,6 +146,11 @@ async def test_a_silence_is_made_listed_and_ended(site: Site) -> None:
         ({"ends_at": "2026-11-22T10:00:00Z"}, "for_seconds: ends_at is given too"),
         ({"for_seconds": None, "ends_at": "2026-11-20T10:00:00Z"}, "is over; give a time to come"),
         ({"for_seconds": None, "ends_at": "tomorrow"}, "'tomorrow' is no time"),
+        ({"for_seconds": 30 * 86_400.0 + 1}, "is more than 30 d after the start, the longest that"),
+        (
+            {"for_seconds": None, "ends_at": "2036-11-20T10:00:00Z"},
+            "give an earlier end, or raise longest_silence_seconds in [alerting]",
+        ),
         ({"starts_at": "2026-11-21T10:00:00"}, "has no time zone"),
         ({"matchers": []}, "name what is to be silent"),
         ({"matchers": ["daily*"]}, "'daily*' is no matcher"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
-import re
 import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -20,7 +19,9 @@ from monitor.model.errors import ConfigurationError
 from monitor.model.globs import EXCLUDES
 from monitor.model.runs import RunKind
 from monitor.model.settings import Setting
+from monitor.model.silencing import Matcher, parsed_matcher
 from monitor.model.suggestions import did_you_mean
+from monitor.model.words import duration
 
 # Never a run, an owner or a message: those are facts of one moment, and labels stay.
 SHOWN_LABELS = (
@@ -45,8 +46,6 @@ LONGEST_WORDS = 1_000  # of author and comment
 _SHOWN = 80  # characters of a text that has a problem
 _WORDS_SHOWN = 15  # values of a label that are listed
 MATCHER_FORM = '"workspace=marketing" or "pipeline!=daily*"'
-
-_MATCHER = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*(!?=)(.*)", re.ASCII | re.DOTALL)
 
 
 # The labels that alerts may have, each with its possible values; none: any text.
@@ -86,14 +85,6 @@ class SilenceSettings(Struct, frozen=True, kw_only=True):
     author: Annotated[str, Setting("Who made it.")] = "configuration"
 
 
-class Matcher(Struct, frozen=True, kw_only=True):
-    """What one label must match. A label that an alert does not have is empty."""
-
-    label: str
-    glob: str
-    is_wanted: bool  # False: the label must not match
-
-
 def labels_to_match(
     own: Iterable[str], *, rules: Iterable[str], workspaces: Iterable[str]
 ) -> dict[str, tuple[str, ...]]:
@@ -118,20 +109,19 @@ def matcher(text: str, *, labels: Labels | None) -> Matcher:
     Raises:
         ConfigurationError: it has another form, or no alert can ever match it.
     """
-    parsed = _MATCHER.fullmatch(text)
-    if parsed is None or len(text) > LONGEST_MATCHER:
+    parsed = parsed_matcher(text) if len(text) <= LONGEST_MATCHER else None
+    if parsed is None:
         raise ConfigurationError(f"{_cut(text)!r} is no matcher: write it as {MATCHER_FORM}")
-    label, sign, glob = parsed.groups()
+    label, glob = parsed.label, parsed.glob
     if labels is not None and label not in labels:
         hint = did_you_mean(label, labels) or f": there are {', '.join(labels)}"
         raise ConfigurationError(f"{_cut(text)!r}: no alert has a label {label!r}{hint}")
-    glob = glob.strip()
     if labels is not None and glob.startswith(EXCLUDES):
         # What excludes in `match` would be a name here, and the silence would suppress nothing.
         raise ConfigurationError(f"{_cut(text)!r}: write {_cut(f'{label}!={glob[1:]}')!r}")
     if labels is not None and (words := labels[label]):
         _refuse_unknown(text, label, glob, words)
-    return Matcher(label=label, glob=glob, is_wanted=sign == "=")
+    return parsed
 
 
 def _refuse_unknown(text: str, label: str, glob: str, words: Collection[str]) -> None:
@@ -170,6 +160,7 @@ def new_silence(
     starts_at: datetime | None,
     ends_at: datetime | None,
     now: datetime,
+    longest_seconds: float,
     labels: Labels = _ANY_TEXT,
 ) -> Silence:
     """Return a new silence under an id of its own.
@@ -186,6 +177,12 @@ def new_silence(
         # Where its end is past, how it compares with the start adds nothing.
         problems = [problem for problem in problems if not problem.startswith("ends_at: ")]
         problems.append(f"ends_at: {_written(ends_at)} is over; give a time to come")
+    elif ends_at is not None and (ends_at - begins_at).total_seconds() > longest_seconds:
+        problems.append(
+            f"ends_at: {_written(ends_at)} is more than {duration(longest_seconds)} after the "
+            "start, the longest that silences last here; give an earlier end, or raise "
+            "longest_silence_seconds in [alerting]"
+        )
     if problems or ends_at is None:
         raise ConfigurationError(problems)
     return Silence(

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from fnmatch import fnmatchcase
-from functools import lru_cache
 
 import msgspec
 from msgspec import Struct
@@ -25,8 +23,6 @@ from monitor.alerting.alerts.added_evidence import with_late_evidence
 from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.alerts.instance import AlertInstance, Inhibitor, LifecycleOutcome, StepWord
 from monitor.alerting.alerts.pending_step import ALERT, MEMORY, SILENCE, PendingStep
-from monitor.alerting.alerts.silences import Matcher
-from monitor.alerting.alerts.silences import matcher as parse_matcher
 from monitor.alerting.attribution.attribution import Attributor, RelatedRuns
 from monitor.alerting.attribution.subjects import fingerprint_of, keys_of, subject_of
 from monitor.alerting.rules.compiled import Rule
@@ -36,11 +32,10 @@ from monitor.alerting.rules.workspace_unreachable import HIDES_ONLY
 from monitor.model.alerts import BRIDGE, Alert, AlertState, Silence
 from monitor.model.mute_windows import MuteWindow, is_muted
 from monitor.model.runs import RunKey, RunState
+from monitor.model.silencing import Matcher, fits, is_active, literal, matchers_of
 
 MUTE = "mute"
 PREFIX = "inhibited:"
-
-_WILDCARDS = frozenset("*?[")
 
 # Without the consumer ``alerting`` no absence can be proved. An output that lags, and a store that
 # fills because of it, do not affect evaluations; they may last for weeks, and must inhibit nothing.
@@ -75,10 +70,10 @@ class Suppression(Struct, frozen=True, kw_only=True):
         for alert in alerts:
             if inhibited := _inhibited_by(alert):
                 inhibitors.setdefault(alert.workspace, []).append((alert.fingerprint, inhibited))
-        parsed = tuple((silence, _matchers(silence.matchers)) for silence in silences)
+        parsed = tuple((silence, matchers_of(silence.matchers)) for silence in silences)
         by_label: dict[tuple[str, str] | None, list[int]] = {}
         for index, (_, matchers) in enumerate(parsed):
-            by_label.setdefault(_literal(matchers), []).append(index)
+            by_label.setdefault(literal(matchers), []).append(index)
         unindexed = by_label.pop(None, [])
         return cls(
             silences=parsed,
@@ -139,39 +134,12 @@ def muted_by(texts: tuple[str, ...], alerts: Iterable[Alert]) -> list[Alert]:
     Raises:
         ConfigurationError: a matcher cannot be parsed.
     """
-    matchers = _matchers(texts)
+    matchers = matchers_of(texts)
     return [
         alert
         for alert in alerts
         if alert.state is not AlertState.RESOLVED and fits(matchers, alert.labels)
     ]
-
-
-def is_active(silence: Silence, at: datetime) -> bool:
-    """True from its start on, and no longer at its end."""
-    return silence.starts_at <= at < silence.ends_at
-
-
-def fits(matchers: Iterable[Matcher], labels: Mapping[str, str]) -> bool:
-    """True where every matcher fits; a label that is absent is empty."""
-    return all(
-        fnmatchcase(labels.get(matcher.label, ""), matcher.glob) is matcher.is_wanted
-        for matcher in matchers
-    )
-
-
-@lru_cache(maxsize=1_000)
-def _matchers(texts: tuple[str, ...]) -> tuple[Matcher, ...]:
-    # Validated when the silence was made. A rule whose own label it names may be gone by now.
-    return tuple(parse_matcher(text, labels=None) for text in texts)
-
-
-def _literal(matchers: Iterable[Matcher]) -> tuple[str, str] | None:
-    """Return a label, and the one value of it that an alert must carry to be silenced."""
-    for matcher in matchers:
-        if matcher.is_wanted and matcher.glob and _WILDCARDS.isdisjoint(matcher.glob):
-            return matcher.label, matcher.glob
-    return None
 
 
 def _inhibited_by(alert: Alert) -> frozenset[RuleKind]:

@@ -14,6 +14,7 @@ from monitor.model.alerts import (
     Silence,
 )
 from monitor.model.events import EventType
+from monitor.model.silencing import silenced_of
 from monitor.outputs.metrics import families
 from monitor.outputs.metrics.counter_rows import Identity
 from monitor.outputs.metrics.exposition_cache import ExpositionPage, FamilyText
@@ -28,13 +29,12 @@ _BEGINS_LATER, _AT_WORK = "pending", "active"
 Series = tuple[str, str]  # the labels workspace and pipeline
 
 
-def alert_families(
-    alerting: AlertingSnapshot | None, page: ExpositionPage, *, now: datetime
-) -> Iterator[FamilyText]:
+def alert_families(snapshot: MetricsSnapshot, page: ExpositionPage) -> Iterator[FamilyText]:
     """Yield the numbers of alerts and silences, and the transitions and failures of rules.
 
     Without rules, none of them has series.
     """
+    alerting, now = snapshot.alerting, snapshot.now
     alerts = page.family_text(families.ALERTS)
     transitions = page.family_text(families.ALERT_TRANSITIONS)
     failures = page.family_text(families.RULE_FAILURES)
@@ -47,6 +47,7 @@ def alert_families(
         for state, count in _silences(alerting.silences, now):
             silences.add((state,), count)
     yield from (alerts, transitions, failures, silences)
+    yield from _silenced(snapshot, page)
 
 
 def learned_families(
@@ -100,6 +101,24 @@ def _silences(silences: Iterable[Silence], now: datetime) -> Iterator[tuple[str,
     )
     for state in (_AT_WORK, _BEGINS_LATER):
         yield state, counts[state]
+
+
+def _silenced(snapshot: MetricsSnapshot, page: ExpositionPage) -> Iterator[FamilyText]:
+    """Yield how many pipelines are known, and how many of them are silenced."""
+    silenced = page.family_text(families.SILENCED_PIPELINES)
+    known = page.family_text(families.KNOWN_PIPELINES)
+    found = silenced_of(
+        () if snapshot.alerting is None else snapshot.alerting.silences,
+        workspaces=[status.workspace for status in snapshot.workspaces],
+        pipelines=[
+            (named.workspace, named.kind, named.id, named.label) for named in snapshot.pipelines
+        ],
+        now=snapshot.now,
+    )
+    for share in found.shares:
+        silenced.add((share.workspace,), share.silenced)
+        known.add((share.workspace,), share.pipelines)
+    yield from (silenced, known)
 
 
 def _seconds(limits: Iterable[LearnedLimit]) -> list[tuple[Identity, float]]:

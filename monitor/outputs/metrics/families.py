@@ -319,6 +319,15 @@ RULE_FAILURES = _daemon(
     "Failures to evaluate a rule, by its name; the other rules go on.",
     "rule",
 )
+KNOWN_PIPELINES = _daemon(
+    "known_pipelines", FamilyType.GAUGE, "Flows and plans that are known.", *WORKSPACE
+)
+SILENCED_PIPELINES = _daemon(
+    "silenced_pipelines",
+    FamilyType.GAUGE,
+    "Flows and plans whose failures notify no one now, because silences are active.",
+    *WORKSPACE,
+)
 SILENCES = _daemon(
     "silences", FamilyType.GAUGE, "Silences that are at work or still to begin.", "state"
 )

@@ -98,7 +98,7 @@ def operation_families(snapshot: MetricsSnapshot, page: ExpositionPage) -> Itera
     """
     yield _polls(snapshot, page.family_text(families.POLL_SUCCESS))
     yield from _callbacks(snapshot, page)
-    yield from alert_families(snapshot.alerting, page, now=snapshot.now)
+    yield from alert_families(snapshot, page)
     yield from _consumers(snapshot.bus, page)
 
 

@@ -155,6 +155,7 @@ def _made(sources: ViewSources, body: SilenceRequest, *, author: str) -> Silence
         starts_at=None if body.starts_at is None else parse_instant(body.starts_at),
         ends_at=_end(body, now=now),
         now=now,
+        longest_seconds=sources.daemon().longest_silence_seconds,
         labels=sources.alerting.labels(),
     )
 

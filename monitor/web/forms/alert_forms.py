@@ -201,6 +201,7 @@ class SilenceForm(PageForm):
                 starts_at=None,
                 ends_at=ends_at,
                 now=now,
+                longest_seconds=self._sources.daemon().longest_silence_seconds,
                 labels=self._sources.alerting.labels(),
             )
         except ConfigurationError as exc:

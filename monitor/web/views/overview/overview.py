@@ -22,6 +22,7 @@ from monitor.model.live_state import (
 )
 from monitor.model.overall_health import overall_health
 from monitor.model.runs import RUN_KINDS, PipelineKind, RunKey, RunKind, RunState
+from monitor.model.silencing import Silenced, silenced_of
 from monitor.web.views.overview.pipeline_state import (
     PipelineCondition,
     PipelineKey,
@@ -80,6 +81,7 @@ class Overview:
     unconfirmed: int  # of ``roots``
     unreported: int  # pipelines that are failing and have no alert
     critical_alerts: int  # firing, whatever they are about
+    silenced: Silenced
     other_alerts: Sequence[Alert]  # firing, about no pipeline or about none of the rows
     owners: tuple[str, ...]  # the hundred with the most pipelines, as are the folders
     folders: tuple[str, ...]
@@ -128,6 +130,12 @@ def overview_of(known: OverviewSnapshots) -> Overview:
             row.state is PipelineCondition.FAILING and not row.has_alert for row in rows.values()
         ),
         critical_alerts=sum(alert.severity is Severity.CRITICAL for alert in firing),
+        silenced=silenced_of(
+            known.alerting.silences,
+            workspaces=known.workspaces,
+            pipelines=((*key, row.pipeline) for key, row in rows.items()),
+            now=known.now,
+        ),
         other_alerts=[alert for alert in firing if key_of_alert(alert) not in rows],
         owners=_most_common(row.owner for row in rows.values()),
         folders=_most_common(row.folder for row in rows.values()),

@@ -110,6 +110,7 @@ class _Known(Struct, frozen=True, kw_only=True):
     failing_rules: tuple[str, ...]  # names of those that cannot be evaluated
     not_ready: tuple[str, ...]  # names of the readiness checks that fail
     unnotified: str | None  # why no alert reaches anybody, with the way out
+    silenced: str | None  # how many pipelines, where it is most of them or a whole workspace
     cluster: tuple[str, ...]  # what is wrong where daemons share the store, in words
     reading: tuple[str, ...]  # what is read for the first time and not known yet, in words
     history: tuple[str, ...]  # how far back what was before the start is read, in words
@@ -184,6 +185,7 @@ def _known(
         failing_rules=tuple(sorted(sources.alerting.snapshot().failing_rules)),
         not_ready=tuple(name for name in not_ready if name not in said),
         unnotified=sources.alerting.unnotified(),
+        silenced=overview.silenced.words,
         cluster=cluster,
         reading=_of_each(workspaces, lambda status: first_reads_of(live, status)),
         history=_of_each(workspaces, lambda status: history_of(live, status)),
@@ -232,6 +234,7 @@ def _level(known: _Known) -> Level:
         or known.other_alerts
         or known.not_ready
         or known.unnotified
+        or known.silenced
         or known.unreadable
     )
     return Level.WARNING if is_warned else Level.OK
@@ -281,6 +284,7 @@ def _others(known: _Known) -> list[str]:
         *(problem[:_WORDS_CHARACTERS] for problem in known.cluster),
         _named(known.limited),
         *known.unreadable,
+        known.silenced,
         f"no notifications are sent: {known.unnotified}" if known.unnotified else "",
     ]
     return [part for part in words if part]
@@ -324,6 +328,7 @@ def _short(known: _Known) -> str:
         "monitor not ready" if known.not_ready else "",
         "cluster in trouble" if known.cluster else "",
         "no notifications are sent" if known.unnotified else "",
+        known.silenced or "",
         _counted(known.unconfirmed, "run not confirmed", "runs not confirmed"),
         *known.unreadable,
         _counted(known.canceled, "canceled", "canceled"),

@@ -165,7 +165,7 @@ class OperationCaller:
                 wait_seconds=wait_seconds,
             )
             with reading(operation_id):
-                rows = decode_rows(answer.body, _ROW)
+                rows = decode_rows(answer.body, _ROW, most_rows=limit if is_paged else None)
             # A count is of the whole list, and the pages are read as if they began it.
             count = None if rows.count is None else max(0, rows.count - start)
             return msgspec.structs.replace(rows, count=count), answer.began_at

@@ -30,7 +30,9 @@ IsKnown = Callable[[RowHead], bool]
 # of the calendar.
 _BAD_VALUES = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 _LONGEST_ID = 200
-_SLICE = 50  # rows, of up to 10,000 where pages are ignored; one takes up to 40 microseconds
+# Of a list that is not requested in pages, and of one that stands in a row.
+MOST_ROWS = 10_000
+_SLICE = 50  # rows; one takes up to 40 microseconds
 # Read escape by escape, so that an escaped backslash before "ud83d" is not taken for one.
 _ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -148,25 +150,27 @@ _MANY = msgspec.json.Decoder(list[Raw] | wire.Wrapped[Raw] | None)
 _TEXT = msgspec.json.Decoder(str)
 
 
-def decode_rows(body: bytes, kind: RowKind[T]) -> Rows[T]:
+def decode_rows(body: bytes, kind: RowKind[T], *, most_rows: int | None = None) -> Rows[T]:
     """Read a list, with or without its envelope, row by row.
 
     Raises:
-        PayloadError: the list as a whole is not one.
+        PayloadError: the list as a whole is not one, or has more rows; none of them was read.
     """
-    reading = _ListReading(body, kind, is_known=None)
+    reading = _ListReading(body, kind, most_rows=most_rows, is_known=None)
     for raw in reading.raws:
         reading.add(raw)
     return reading.rows()
 
 
-async def decode_page(body: bytes, kind: RowKind[T], *, is_known: IsKnown | None = None) -> Rows[T]:
+async def decode_page(
+    body: bytes, kind: RowKind[T], *, most_rows: int = MOST_ROWS, is_known: IsKnown | None = None
+) -> Rows[T]:
     """Read a list in slices; rows that ``is_known`` recognises are read no further.
 
     Raises:
         PayloadError: as `decode_rows`.
     """
-    reading = _ListReading(body, kind, is_known=is_known)
+    reading = _ListReading(body, kind, most_rows=most_rows, is_known=is_known)
     async for raw in in_slices(reading.raws, size=_SLICE):
         reading.add(raw)
     return reading.rows()
@@ -175,9 +179,18 @@ async def decode_page(body: bytes, kind: RowKind[T], *, is_known: IsKnown | None
 class _ListReading(Generic[T]):
     """One list, while its rows are read."""
 
-    def __init__(self, body: bytes, kind: RowKind[T], *, is_known: IsKnown | None) -> None:
+    def __init__(
+        self,
+        body: bytes,
+        kind: RowKind[T],
+        *,
+        most_rows: int | None,
+        is_known: IsKnown | None,
+    ) -> None:
         listing = read_as(_LISTING, body)
         self.raws = listing if isinstance(listing, list) else listing.data
+        if most_rows is not None and len(self.raws) > most_rows:
+            raise PayloadError(f"has {len(self.raws)} rows where {most_rows} at most are expected")
         self._count = None if isinstance(listing, list) else listing.count
         self._kind = kind
         self._is_known = is_known
@@ -219,12 +232,18 @@ def decode_text(body: bytes) -> str:
 
 
 def readable(raw: Raw, kind: RowKind[T]) -> tuple[T, ...]:
-    """Read an embedded list, with or without its envelope; unreadable members are left out."""
+    """Read an embedded list, with or without its envelope; unreadable members are left out.
+
+    Raises:
+        PayloadError: it has more than `MOST_ROWS`.
+    """
     try:
         many = read_as(_MANY, raw)
     except PayloadError:
         return ()
     members = [] if many is None else unwrap(many)
+    if len(members) > MOST_ROWS:
+        raise PayloadError(f"holds a list of {len(members)} rows; {MOST_ROWS} are read at most")
     decoded = []
     for member in members:
         try:

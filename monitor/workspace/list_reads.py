@@ -29,7 +29,7 @@ from http import HTTPStatus
 from typing import TypeVar
 
 from monitor.model.errors import RequestRejectedError, UnreadableAnswerError
-from monitor.workspace.decoding import IsKnown, RowKind, Rows, decode_page
+from monitor.workspace.decoding import MOST_ROWS, IsKnown, RowKind, Rows, decode_page
 from monitor.workspace.payloads import Page
 from monitor.workspace.priority import Priority
 from monitor.workspace.requester import Answer, Requester, reading
@@ -170,7 +170,7 @@ class ListReader:
                 priority=priority,
                 wait_seconds=wait_seconds,
             )
-            rows = await listed(answer, kind, operation_id, is_known=is_known)
+            rows = await listed(answer, kind, operation_id, most_rows=limit, is_known=is_known)
             return rows, answer.began_at
 
         return read_pages(
@@ -249,12 +249,18 @@ class ListReader:
 
 
 async def listed(
-    answer: Answer, kind: RowKind[T], operation_id: str, *, is_known: IsKnown | None = None
+    answer: Answer,
+    kind: RowKind[T],
+    operation_id: str,
+    *,
+    most_rows: int = MOST_ROWS,
+    is_known: IsKnown | None = None,
 ) -> Rows[T]:
-    """Read an answer that is one page of a list.
+    """Read an answer that is one page of a list; ``most_rows`` is the limit that was requested.
 
     Raises:
-        UnreadableAnswerError: it is no list; a row that cannot be read is a bad row instead.
+        UnreadableAnswerError: it is no list, or has more rows; a row that cannot be read is a bad
+            row instead.
     """
     with reading(operation_id):
-        return await decode_page(answer.body, kind, is_known=is_known)
+        return await decode_page(answer.body, kind, most_rows=most_rows, is_known=is_known)

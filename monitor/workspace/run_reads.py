@@ -134,10 +134,11 @@ class RunReader:
 
         The list has no filter that names ids, so the caller must know where they stand in it.
         """
+        page_size = self._requester.settings.page_size
         query: dict[str, QueryValue] = {
             "embed": "jobs",
             "sort": "-id" if newest_first else "id",
-            "limit": self._requester.settings.page_size,
+            "limit": page_size,
             "offset": offset,
         }
         if newest_first:
@@ -151,7 +152,13 @@ class RunReader:
             ids.append(head.id)
             return head.id not in wanted
 
-        page = await listed(answer, row_kinds.JOB_GROUP_JOBS, "listJobGroups", is_known=is_other)
+        page = await listed(
+            answer,
+            row_kinds.JOB_GROUP_JOBS,
+            "listJobGroups",
+            most_rows=page_size,
+            is_known=is_other,
+        )
         return JobsPage(ids=tuple(ids), rows=page.rows, count=page.count, began_at=answer.began_at)
 
     async def flow_run(

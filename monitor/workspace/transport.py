@@ -39,6 +39,8 @@ EXECUTION_ID = "x-execution-id"
 # The workspace starts each of these once for one execution id, and answers 304 from then on.
 STARTS_A_RUN = frozenset({"runJobGroup", "runFlow", "runPlan"})
 _CHUNK_BYTES = 64 * 1024
+# Of one answer; each costs memory, however few bytes it has. A page of 1,000 rows has half as many.
+_MOST_VALUES = 1_000_000
 # A file may take longer than an answer that is read whole; a stalled one still times out.
 _FILE_SECONDS = 3600.0
 _WITH_FILE = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
@@ -188,7 +190,8 @@ class Transport:
         Raises:
             WorkspaceUnreachableError: no answer, or the connection broke within it.
             LeaseUncertainError: requests may not be sent any more; nothing of this was.
-            UnreadableAnswerError: the answer is larger than the settings allow.
+            UnreadableAnswerError: the answer is larger than the settings allow, or has too many
+                values.
             LocalFileError: the receiver or the upload could not go on.
         """
         url = URL(str(self._base) + path, encoded=True).update_query(query)
@@ -290,16 +293,20 @@ class Transport:
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         # Counted while it arrives and after decompression: neither a missing length nor a
         # small compressed body may fill the memory.
-        body = bytearray()
+        body, commas = bytearray(), 0
         limit = self._settings.body_limit_bytes
-        too_large = (response.content_length or 0) > limit
-        while not too_large and (chunk := await response.content.read(_CHUNK_BYTES)):
+        is_too_large = (response.content_length or 0) > limit
+        while not is_too_large and (chunk := await response.content.read(_CHUNK_BYTES)):
             body += chunk
-            too_large = len(body) > limit
-        if too_large:
+            commas += chunk.count(b",")  # between two values of JSON, and in texts
+            is_too_large = len(body) > limit or commas >= _MOST_VALUES
+        if is_too_large:
             response.close()
+            has_too_many = commas >= _MOST_VALUES
+            what = f"has more than {_MOST_VALUES} values"
             raise UnreadableAnswerError(
-                f"the answer is larger than {limit} bytes", status_code=response.status
+                f"the answer {what if has_too_many else f'is larger than {limit} bytes'}",
+                status_code=response.status,
             )
         return bytes(body)
 

@@ -120,6 +120,8 @@ class PollSettings(Struct, frozen=True, kw_only=True):
     flow_run_wait_cap_seconds: float = 60.0  # longest wait between two reads of a flow run
     # Longest wait between two tries of a workspace that is cut off, unless it asked for a pause.
     recovery_seconds: float = 30.0
+    # A poll that takes longer is stopped; rows that it has handled are not read again.
+    longest_poll_seconds: float = 3_600.0
     attempts: int = 5  # to read one run by its id, before it is taken as it is or given up
     remembered_recipes: int = 10_000  # recipes whose flow is remembered
     waiting_details: int = 10_000  # ended job groups that may wait for their job records

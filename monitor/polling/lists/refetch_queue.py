@@ -76,17 +76,26 @@ class RefetchQueue:
             self._queue.put(self._context.key(RunKind(kind), run_id), 0, is_durable=True)
 
     async def add_bad_rows(self, kind: RunKind, bad_rows: Sequence[BadRow]) -> None:
-        """Queue rows that cannot be decoded. Durable on return."""
-        fresh = []
+        """Queue the rows of one page that cannot be decoded. Durable on return."""
+        nameless = [row for row in bad_rows if row.id is None]
+        fresh: dict[RunKey, str] = {}
         for row in bad_rows:
-            if row.id is None:
-                log.warning("undecodable row without an id dropped", kind=kind, reason=row.reason)
-                continue
-            key = self._context.key(kind, row.id)
-            if key not in self._queue and self._given_up.get(key) is None:
-                log.warning("undecodable row queued", run=str(key), reason=row.reason)
-                fresh.append(key)
-        await self.add(fresh)
+            if row.id is not None:
+                key = self._context.key(kind, row.id)
+                if key not in self._queue and self._given_up.get(key) is None:
+                    fresh[key] = row.reason
+        # One line a page: each of its rows may be such a row.
+        about = log.bind(workspace=self._context.name, kind=kind)
+        if nameless:
+            about.warning(
+                "undecodable rows without an id dropped",
+                rows=len(nameless),
+                reason=nameless[0].reason,
+            )
+        if fresh:
+            key, reason = next(iter(fresh.items()))
+            about.warning("undecodable rows queued", rows=len(fresh), first=str(key), reason=reason)
+        await self.add(list(fresh))
 
     async def add(self, keys: Sequence[RunKey]) -> None:
         """Queue runs. Durable on return; a cancelled call may have queued them or not.

@@ -129,9 +129,11 @@ class PollAttempts:
         failure: MonitorError | None = None
         has_requested = True
         try:
-            has_requested = await poll() is not False
+            has_requested = await self._bounded(poll) is not False
         except MonitorError as error:
-            failure = error
+            # Kept until the next success: its frames hold the answer that could not be read.
+            failure = error.with_traceback(None)
+            failure.__cause__ = failure.__context__ = None
         self._metrics.duration.labels(name).observe(self._context.clock.monotonic() - began)
         self._record(
             name,
@@ -141,6 +143,24 @@ class PollAttempts:
             again_seconds=again_seconds,
         )
         return failure
+
+    async def _bounded(self, poll: Callable[[], Awaitable[object]]) -> object:
+        """Return what the poll returns.
+
+        Raises:
+            TryLaterError: it was stopped, as it took too long; what it had handled is kept.
+            MonitorError: as the poll.
+        """
+        seconds = self._context.settings.longest_poll_seconds
+        try:
+            # By the loop's own time, as the limits of its requests.
+            async with asyncio.timeout(seconds) as limit:
+                return await poll()
+        except TimeoutError as exc:
+            if not limit.expired():
+                raise
+            reason = f"the poll was stopped after {seconds:g} seconds; the next one goes on"
+            raise TryLaterError(reason) from exc
 
     def _record(
         self,

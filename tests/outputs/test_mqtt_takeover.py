@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from monitor.outputs.mqtt.broker_connection import FIGHT_CAP_FACTOR, ReconnectBackoff
-from monitor.outputs.mqtt.library_overrides import LinkEnd, LinkEndKind
+from monitor.outputs.mqtt.link_ends import LinkEnd, LinkEndKind
 from monitor.outputs.mqtt.settings import MqttProtocol, MqttSettings
 from tests.outputs.mqtt_scenario import MqttScenario, settings_for
 from tests.servers import Mosquitto, Relay

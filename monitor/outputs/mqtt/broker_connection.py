@@ -29,8 +29,8 @@ from monitor.model.errors import (
 )
 from monitor.model.waits import backoff_seconds
 from monitor.outputs.event_output import DaemonInfo
-from monitor.outputs.mqtt.library_overrides import LinkEnd, LinkEndKind
 from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage, VersionRefusedError
+from monitor.outputs.mqtt.link_ends import LinkEnd, LinkEndKind
 from monitor.outputs.mqtt.link_opening import VERSIONS, open_link
 from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.outputs.mqtt.states import BridgeState, BridgeWord, encode

@@ -6,7 +6,8 @@ has compared this file with the new sources and has set the version here.
 Why private members: aiomqtt hides the reason for which a connection ended, registers sockets with
 the loop after they may have been closed, drops a cancellation before Python 3.12, and cannot hang
 up without a DISCONNECT. paho wakes the loop for each packet that it writes, reads each packet with
-four system calls, and builds tables for each PUBLISH and PUBACK; here both pass it by, as bytes.
+four system calls, builds tables for each PUBLISH and PUBACK, and takes packets of any length and
+kind; here PUBLISH and PUBACK pass it by, as bytes, and it gets the rest whole, within limits.
 """
 
 from __future__ import annotations
@@ -17,23 +18,28 @@ import socket
 import ssl
 import struct
 from collections.abc import Awaitable, Callable, Iterable
-from enum import Enum, auto
 from typing import Any, TypeVar
 
 import aiomqtt
 from aiomqtt.client import ProtocolVersion
 from aiomqtt.types import PahoSocket
-from msgspec import Struct
 from paho.mqtt import subscribeoptions
 from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY as _NOT_VERSION_5
 from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage
 from paho.mqtt.enums import MessageType
 from paho.mqtt.exception import MQTTException
+from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from monitor.model.lease_check import LEASE_UNCERTAIN, MaySend
+from monitor.outputs.mqtt.incoming_packets import (
+    LONGEST_PACKET_BYTES,
+    packet_end,
+    refuse_unasked,
+)
+from monitor.outputs.mqtt.link_ends import LinkEnd, end_of
 from monitor.outputs.mqtt.packets import KIND_MASK, PUBACK, read_puback
 from monitor.outputs.mqtt.settings import MqttSettings
 
@@ -54,24 +60,7 @@ LIBRARY_ERRORS: tuple[type[Exception], ...] = (
 )
 # The reasons of our errors carry what paho would log, once and in our form.
 _SILENT = logging.Logger("paho", logging.CRITICAL + 1)  # noqa: LOG001 - not to be found by name
-_SESSION_TAKEN_OVER = 0x8E
-_UNSPECIFIED = 0x80  # what paho reports where the socket was closed
 _RECEIVE_BYTES = 65_536  # at once
-
-
-class LinkEndKind(Enum):
-    """Who ended a connection."""
-
-    TAKEN_OVER = auto()  # the broker says that another client has our client id
-    CLOSED_BY_PEER = auto()  # the socket was closed without a reason
-    OTHER = auto()
-
-
-class LinkEnd(Struct, frozen=True):
-    """Why a connection ended, for people and for code."""
-
-    reason: str
-    kind: LinkEndKind = LinkEndKind.OTHER
 
 
 class BrokerClient(aiomqtt.Client):
@@ -112,6 +101,7 @@ class BrokerClient(aiomqtt.Client):
             # The broker keeps nothing for us: the log knows what to send again.
             clean_session=None if is_version_5 else True,
             clean_start=True if is_version_5 else _NOT_VERSION_5,
+            properties=_limits() if is_version_5 else None,
             timeout=2 * settings.connect_timeout_seconds,  # `MqttLink.open` has a limit of its own
             keepalive=settings.keepalive_seconds,
             max_queued_incoming_messages=1,  # `_on_message` queues nothing
@@ -132,6 +122,7 @@ class BrokerClient(aiomqtt.Client):
         self._is_abandoned = False
         self._unsent: list[bytes] = []  # packets of this turn of the loop
         self._received = b""  # and not taken so far
+        self._packet = b""  # of it, what paho reads now
         self._has_ended = False  # nothing more will be received
 
     @property
@@ -252,31 +243,40 @@ class BrokerClient(aiomqtt.Client):
         except OSError:
             arrived = b""  # paho, too, takes it for the end
         if not arrived:
-            self._received, self._has_ended = b"", True
+            self._packet, self._has_ended = b"", True
             self._client.loop_read()
             return
         self._received += arrived
-        while self._client.socket() is not None and self._take_pubacks():
-            self._client.loop_read()
+        start, length = 0, len(self._received)
+        while start < length and self._client.socket() is not None:
+            is_puback = self._received[start] & KIND_MASK == PUBACK
+            end = self._take_puback(start) if is_puback else self._hand_over(start)
+            if end is None:
+                break
+            start = end
+        self._received = self._received[start:]
 
-    def _take_pubacks(self) -> bool:
-        """Take the PUBACKs in front; True where what follows is for paho."""
-        if self._client._in_packet["command"]:  # noqa: SLF001 - it is in the middle of a packet
-            return bool(self._received)
-        received, start = self._received, 0
-        while start < len(received) and received[start] & KIND_MASK == PUBACK:
-            puback = read_puback(received, start)
-            if puback is None:
-                self._received = received[start:]
-                return False
-            start = puback.end
-            self._on_answer(puback.message_id, puback.code)
-        self._received = received[start:]
-        return bool(self._received)
+    def _take_puback(self, start: int) -> int | None:
+        puback = read_puback(self._received, start)
+        if puback is None:
+            return None
+        self._on_answer(puback.message_id, puback.code)
+        return puback.end
+
+    def _hand_over(self, start: int) -> int | None:
+        """Let paho read one packet; None while bytes of it are missing."""
+        received, end = self._received, packet_end(self._received, start)
+        is_pinged = bool(self._client._ping_t)  # noqa: SLF001 - has no other way
+        refuse_unasked(received[start], is_accepted=self._connected.done(), is_pinged=is_pinged)
+        if end is None or end > len(received):
+            return None
+        self._packet = received[start:end]
+        self._client.loop_read()
+        return end
 
     def _receive(self, bufsize: int) -> bytes:
         """Return what paho asks its socket for."""
-        taken, self._received = self._received[:bufsize], self._received[bufsize:]
+        taken, self._packet = self._packet[:bufsize], self._packet[bufsize:]
         if not taken and not self._has_ended:
             raise BlockingIOError
         return taken
@@ -375,23 +375,19 @@ class BrokerClient(aiomqtt.Client):
         if self._disconnected.done() and not self._disconnected.cancelled():
             # aiomqtt may replace this future, and asyncio would log the unread exception.
             self._disconnected.exception()
-        self._on_end(_end_of(flags, reason_code))
+        self._on_end(end_of(flags, reason_code))
 
     def _notice_disconnected(self, disconnected: Any) -> None:
         failure = None if disconnected.cancelled() else disconnected.exception()
         self._on_end(LinkEnd("closed" if failure is None else str(failure)))
 
 
+def _limits() -> Properties:
+    limits = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho
+    limits.MaximumPacketSize = LONGEST_PACKET_BYTES
+    return limits
+
+
 def _retrieve(future: asyncio.Future[None]) -> None:
     if not future.cancelled():
         future.exception()
-
-
-def _end_of(flags: DisconnectFlags, reason_code: ReasonCode) -> LinkEnd:
-    if flags.is_disconnect_packet_from_server:
-        is_taken_over = reason_code.value == _SESSION_TAKEN_OVER
-        kind = LinkEndKind.TAKEN_OVER if is_taken_over else LinkEndKind.OTHER
-        return LinkEnd(str(reason_code), kind)
-    if reason_code.value == _UNSPECIFIED:
-        return LinkEnd("the connection was closed without a reason", LinkEndKind.CLOSED_BY_PEER)
-    return LinkEnd(str(reason_code))

@@ -27,7 +27,8 @@ from monitor.model.errors import (
     OutputUnavailableError,
 )
 from monitor.model.lease_check import LEASE_UNCERTAIN, MaySend
-from monitor.outputs.mqtt.library_overrides import LIBRARY_ERRORS, BrokerClient, LinkEnd
+from monitor.outputs.mqtt.library_overrides import LIBRARY_ERRORS, BrokerClient
+from monitor.outputs.mqtt.link_ends import LinkEnd
 from monitor.outputs.mqtt.packets import packed_properties, publish_packet
 from monitor.outputs.mqtt.settings import MqttSettings
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,10 +14,13 @@ from monitor.cli import lazy_terminal, time_options
 from monitor.cli.row_layout import Column, Form, Laid, OutputForm, Row, caption, lay_out
 from monitor.model.outside import harmless
 
-# A spreadsheet takes a text that begins so for a formula, and runs it when the file is opened.
-_FORMULA = ("=", "+", "-", "@", "\t", "\n", "\N{FULLWIDTH EQUALS SIGN}",
-            "\N{FULLWIDTH PLUS SIGN}", "\N{FULLWIDTH HYPHEN-MINUS}",
-            "\N{FULLWIDTH COMMERCIAL AT}")  # fmt: skip
+# A spreadsheet takes a text that begins so for a formula, and runs it when the file is opened. In
+# many countries it cuts cells at semicolons, or at what the reader chooses, whatever is quoted.
+_SIGNS = (
+    r"=+@\-\N{FULLWIDTH EQUALS SIGN}\N{FULLWIDTH PLUS SIGN}\N{FULLWIDTH COMMERCIAL AT}"
+    r"\N{FULLWIDTH HYPHEN-MINUS}"
+)
+_FORMULA = re.compile(rf"\A(?=\s*[{_SIGNS}]|[\t\n])|(?<=[,;|:\t\n])(?=[^\S\n]*[{_SIGNS}])")
 _GAP = 2
 _WHOLE = 1_000_000  # characters
 
@@ -54,8 +58,11 @@ def print_json(value: Any) -> None:
 
 
 def print_csv(rows: Iterable[Row], fields: Sequence[str], *, has_head: bool = True) -> None:
-    """Print rows as CSV with the fields named; ``labels.rule`` is a field of a field."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    """Print rows as CSV with the fields named; ``labels.rule`` is a field of a field.
+
+    All is quoted, and an apostrophe stands before each text that a spreadsheet would run.
+    """
+    writer = csv.writer(sys.stdout, lineterminator="\n", quoting=csv.QUOTE_ALL)
     if has_head:
         writer.writerow(fields)
     writer.writerows([_csv_cell(_value(row, field)) for field in fields] for row in rows)
@@ -118,4 +125,4 @@ def _csv_cell(value: Any) -> str:
     else:
         text = str(value).replace("\r", "\n")  # which not all readers take for a part of a text
     text = harmless(text, longest=_WHOLE, has_lines=True)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return _FORMULA.sub("'", text)

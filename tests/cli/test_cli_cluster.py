@@ -28,7 +28,7 @@ async def test_the_command_lists_daemons_and_shards(
         raw = await run_command("cluster", "--url", url, "--json", config=None)
         assert json.loads(raw.out) == document
         rows = await run_command("cluster", "--url", url, "--output", "csv", config=None)
-        assert rows.out.splitlines()[0].startswith("name,workspaces,holder")
+        assert rows.out.splitlines()[0].startswith('"name","workspaces","holder"')
     document["level"] = "critical"
     async with other_server(always(document)) as url:
         assert (await run_command("cluster", "--url", url, config=None)).code == 1

@@ -111,8 +111,27 @@ def test_a_spreadsheet_runs_no_name_as_a_formula(
     print_rows(rows, [], OutputForm.CSV, fields=("name", "number", "none", "list"))
     head, line = csv.reader(io.StringIO(capsys.readouterr().out))
     assert head == ["name", "number", "none", "list"]
-    shown = text.replace("\r", "\n")
+    shown = re.sub(r"[\r\n\t]=", lambda found: f"{found[0][0]}'=".replace("\r", "\n"), text)
     assert line == [f"'{shown}", "-1.5", "", f"'{shown}; b"]
+
+
+@pytest.mark.parametrize("separator", [";", ",", "\t", "|", ":", "\n", "; ", "\r"])
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\uff1d", "\uff20"])
+def test_a_spreadsheet_that_cuts_elsewhere_runs_no_formula(
+    capsys: pytest.CaptureFixture[str], separator: str, sign: str
+) -> None:
+    """Where a text would become a cell of its own at another separator, it has an apostrophe."""
+    print_rows([{"name": f"a{separator}{sign}1 - 2"}], [], OutputForm.CSV, fields=("name",))
+    out = capsys.readouterr().out
+    assert f"'{' ' * separator.endswith(' ')}{sign}1 - 2" in out
+    assert out.count("'") == 1
+
+
+def test_csv_quotes_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    """No cell, of the head or of a number, stands without quotes."""
+    rows: list[dict[str, Any]] = [{"name": "a", "number": 7, "none": None}]
+    print_rows(rows, [], OutputForm.CSV, fields=("name", "number", "none"))
+    assert capsys.readouterr().out == '"name","number","none"\n"a","7",""\n'
 
 
 def test_csv_quotes_what_holds_its_own_signs(capsys: pytest.CaptureFixture[str]) -> None:

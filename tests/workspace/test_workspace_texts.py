@@ -117,11 +117,36 @@ def test_no_text_of_a_row_can_move_the_cursor_or_turn_the_line(kind: str) -> Non
 
 @pytest.mark.parametrize(
     "name",
-    ["Umsätze/März", "売上　日次", "family 👩‍👩‍👧", "الطلبات", "a\u00a0b", "x" * LONGEST_NAME],
-)
+    [
+        "Umsätze/März", "売上　日次", "family 👩‍👩‍👧", "flag 🏳️‍🌈", "الطلبات", "a\u00a0b",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "क\u094d\u200dष",
+        "ng\u0302\u0323\u0301", "ประจำวันที่นี้", "x" * LONGEST_NAME,
+    ],
+)  # fmt: skip
 def test_a_name_that_people_give_stays_as_it_is(name: str) -> None:
     """Letters of any script, joined emoji and wide spaces are no harm."""
     assert read("flow", name).name == name
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    ["\u200b", "\u200c", "\u200d", "\u2060", "\u2062", "\u00ad", "\u034f", "\ufeff", "\u3164",
+     "\u180e", "\ufff9", "\U000e0001", "\U000e0041", "\U000e0101", "\U0001d173"],
+)  # fmt: skip
+def test_a_character_without_width_is_shown(hidden: str) -> None:
+    """Two names that look alike are seen to differ, and no name carries a hidden text."""
+    name = read("flow", f"Sal{hidden}es").name
+
+    assert name == f"Sal{hidden.encode('unicode_escape').decode()}es"
+
+
+@pytest.mark.parametrize("mark", ["\u0301", "\u0489", "\u20dd", "\ufe0f"])
+def test_marks_cover_no_other_lines(mark: str) -> None:
+    """Three marks may stand on one letter; all after them are shown by their numbers."""
+    name = read("flow", f"a{mark * 3}b{mark * 6}c").name
+    escaped = mark.encode("unicode_escape").decode()
+
+    assert name == f"a{mark * 3}b{mark * 3}{escaped * 3}c"
 
 
 def test_an_id_that_is_too_long_is_a_bad_row() -> None:

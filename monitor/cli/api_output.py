@@ -13,6 +13,7 @@ import msgspec
 from monitor.catalogue.operations import Operation
 from monitor.cli.progress_bars import terminal_bar
 from monitor.model.errors import UnreadableAnswerError
+from monitor.model.outside import harmless, harmless_json
 from monitor.workspace.files import FileReceiver
 from monitor.workspace.requester import Answer
 
@@ -22,6 +23,8 @@ Show = Callable[[int, int | None], None]
 
 def write_answer(answer: Answer, operation: Operation) -> None:
     """Print an answer: JSON indented, a file as it came, nothing for an empty body.
+
+    On a terminal what could control it is shown by its escapes.
 
     Raises:
         UnreadableAnswerError: it is neither a file nor JSON.
@@ -40,15 +43,23 @@ def write_answer(answer: Answer, operation: Operation) -> None:
                 operation_id=operation.operation_id,
                 status_code=answer.status_code,
             ) from exc
-        sys.stdout.buffer.write(answer.body)
+        if sys.stdout.isatty():
+            shown = answer.body.decode(errors="backslashreplace")
+            sys.stdout.write(harmless(shown, longest=2 * len(shown), has_lines=True))
+        else:
+            sys.stdout.buffer.write(answer.body)
     else:
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(_as_shown(text) + "\n")
 
 
 async def write_rows(rows: AsyncIterator[bytes]) -> None:
     """Print a JSON array, row by row. It is closed only after the last row."""
     async for piece in _array(rows):
-        sys.stdout.write(piece.decode())
+        sys.stdout.write(_as_shown(piece.decode()))
+
+
+def _as_shown(json_text: str) -> str:
+    return harmless_json(json_text) if sys.stdout.isatty() else json_text
 
 
 async def save_rows(rows: AsyncIterator[bytes], path: Path) -> None:

@@ -33,6 +33,7 @@ _SERVER = "dataprep-monitor"  # without a version, which tells an attacker what 
 # Names in the form that the library compares without converting them each time.
 _CONTENT_TYPE_OPTIONS = istr("X-Content-Type-Options")
 _REFERRER_POLICY = istr("Referrer-Policy")
+_RESOURCE_POLICY = istr("Cross-Origin-Resource-Policy")
 _HSTS = istr("Strict-Transport-Security")
 _FORWARDED = "X-Forwarded-For"
 _FORWARDED_SCHEME = "X-Forwarded-Proto"
@@ -283,6 +284,8 @@ class _Writer(StreamWriter):
         headers[_CONTENT_TYPE_OPTIONS] = "nosniff"
         # Not `no-referrer`, under which a browser hides the origin of our own page's forms.
         headers[_REFERRER_POLICY] = "same-origin"
+        # No page of another site may embed an answer, but for those that are made for it.
+        headers.setdefault(_RESOURCE_POLICY, "same-origin")
         if self.hsts is not None:
             headers[_HSTS] = self.hsts
         return super().write_headers(status_line, headers)

@@ -228,6 +228,7 @@ async def test_every_answer_has_the_headers(garbage: bytes) -> None:
             assert b"Server: dataprep-monitor" in lines
             assert b"X-Content-Type-Options: nosniff" in lines
             assert b"Referrer-Policy: same-origin" in lines
+            assert b"Cross-Origin-Resource-Policy: same-origin" in lines
             assert b"aiohttp" not in answer
             assert b"Python" not in answer
 

@@ -20,6 +20,7 @@ def words(answer: Answer) -> str:
     """Return what the picture says; it must be XML that has no script and is not too wide."""
     assert (answer.status, answer.headers["Content-Type"]) == (200, "image/svg+xml")
     assert answer.headers["Content-Security-Policy"] == "default-src 'none'"
+    assert answer.headers["Cross-Origin-Resource-Policy"] == "cross-origin"
     root = ET.fromstring(answer.text)  # noqa: S314 - our own answer
     names = {element.tag.rpartition("}")[2] for element in root.iter()}
     assert names <= {"svg", "title", "rect", "g", "text"}

@@ -14,6 +14,7 @@ GUARDED = ServerSettings(listen="127.0.0.1:0", token=Secret("a token for scripts
 def assert_headers(answer: Answer) -> None:
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert answer.headers["Referrer-Policy"] == "same-origin"
+    assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
     assert answer.headers["Server"] == "dataprep-monitor"
 
 

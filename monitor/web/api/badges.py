@@ -173,6 +173,7 @@ async def _answer(request: web.Request, name: str, state: str, color: str) -> we
     svg = badge(name, state, color).encode()
     answer = await answer_bytes(request, svg, content_type="image/svg+xml")
     answer.headers["Content-Security-Policy"] = "default-src 'none'"
+    answer.headers["Cross-Origin-Resource-Policy"] = "cross-origin"  # pages of others show it
     return answer
 
 

@@ -19,6 +19,8 @@ _BUSY_TIMEOUT_MILLISECONDS = 100
 _WAL_LIMIT_BYTES = 64 * 1024 * 1024
 _CACHE_KIBIBYTES = 16 * 1024
 _STATEMENTS_KEPT = 256
+# A file may come from elsewhere: its views, triggers and indexes run no function with side effects.
+UNTRUSTED_SCHEMA = "trusted_schema = OFF"
 _PRIMARY_CODE = 0xFF
 LOG_EPOCH = (BRIDGE, "log", "epoch")  # a state entry
 _READ_EPOCH = "SELECT value FROM state_entry WHERE workspace = ? AND topic = ? AND key = ?"
@@ -80,6 +82,7 @@ def connect(path: Path) -> StoreConnection:
             f"journal_size_limit = {_WAL_LIMIT_BYTES}",
             f"cache_size = -{_CACHE_KIBIBYTES}",
             "temp_store = MEMORY",
+            UNTRUSTED_SCHEMA,
         ):
             db.execute(f"PRAGMA {pragma}")
     except sqlite3.Error:
@@ -97,7 +100,9 @@ def connect_reading(path: Path) -> StoreConnection:
 
 def connect_readonly(path: Path) -> sqlite3.Connection:
     """Open an existing file, of whatever application, and change nothing of it."""
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    db.execute(f"PRAGMA {UNTRUSTED_SCHEMA}")
+    return db
 
 
 def connect_idle(path: Path) -> sqlite3.Connection:

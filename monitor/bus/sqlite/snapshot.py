@@ -10,7 +10,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from monitor.bus.sqlite.connection import StoreConnection
+from monitor.bus.sqlite.connection import UNTRUSTED_SCHEMA, StoreConnection
 from monitor.bus.sqlite.location import locate
 from monitor.model.errors import BusUnavailableError
 
@@ -49,6 +49,7 @@ class StoreSnapshot:
             check_same_thread=check_same_thread,
             factory=StoreConnection,
         )
+        self.db.execute(f"PRAGMA {UNTRUSTED_SCHEMA}")
 
     def verify(self) -> None:
         """Return where all that was read is of one state.

@@ -95,8 +95,8 @@ def _authorization(
     username: str | None,
     password_file: Path | None,
 ) -> Secret | None:
-    token = _secret("--token-file", token_file, problems)
-    password = _secret("--password-file", password_file, problems)
+    token = secret_of_file("--token-file", token_file, problems)
+    password = secret_of_file("--password-file", password_file, problems)
     if (username is None) != (password_file is None):
         problems.append("--username: goes with --password-file; give both or none")
     if token is not None and password is not None:
@@ -121,7 +121,8 @@ def _url(text: str, problems: list[str]) -> str:
     return text.rstrip("/")
 
 
-def _secret(option: str, path: Path | None, problems: list[str]) -> Secret | None:
+def secret_of_file(option: str, path: Path | None, problems: list[str]) -> Secret | None:
+    """Return the secret that a file holds; None, and a problem of the option, where it has none."""
     if path is None:
         return None
     try:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from monitor.catalogue.operations import Edition
 from monitor.cli import completers, lazy
+from monitor.cli.daemon_address import secret_of_file
 from monitor.cli.option_groups import OptionGroup
 from monitor.cli.options import AsJson
+from monitor.model.errors import ConfigurationError
 from monitor.sandbox.settings import OAuthSettings
 
 SpeedOption = Annotated[
@@ -66,6 +69,9 @@ def sandbox(
     speed: SpeedOption = 1.0,
     seed: SeedOption = 1,
     token: Annotated[str | None, typer.Option(help="The administrator's access token.")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File that holds it, so that no list of processes shows it.")
+    ] = None,
     fault: Annotated[
         list[str] | None,
         typer.Option(
@@ -101,14 +107,12 @@ def sandbox(
     if show_faults:
         lazy.sandbox_faults.print_table(as_json=as_json)
         return
-    if oauth.oauth and token is not None:
-        raise typer.BadParameter("with --oauth no access token can be chosen")
     lazy.sandbox_process.run(
         port,
         edition=edition,
         speed=speed,
         seed=seed,
-        token=token,
+        token=_chosen_token(token, token_file, oauth),
         faults=fault or (),
         is_quiet=quiet,
         flows=flows,
@@ -117,3 +121,13 @@ def sandbox(
         oauth=oauth.settings(),
         as_json=as_json,
     )
+
+
+def _chosen_token(token: str | None, path: Path | None, oauth: OAuthOptions) -> str | None:
+    if oauth.oauth and (token is not None or path is not None):
+        raise typer.BadParameter("with --oauth no access token can be chosen")
+    problems: list[str] = []
+    secret = secret_of_file("--token-file", path, problems)
+    if problems:
+        raise ConfigurationError(problems)
+    return token if secret is None else secret.reveal()

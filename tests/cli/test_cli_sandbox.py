@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -69,6 +70,17 @@ async def test_the_people_are_a_table_below_the_token() -> None:
     assert [" ".join(line[:2]) for line in lines[3:]] == list(_PEOPLE)
 
 
+async def test_a_token_may_stand_in_a_file(tmp_path: Path) -> None:
+    """Then no list of processes shows it."""
+    path = tmp_path / "token"
+    path.write_text("of-ada\n")
+    async with running("sandbox", "--quiet", "--token-file", str(path)) as process:
+        assert process.stdout is not None
+        async with asyncio.timeout(30):
+            lines = [(await process.stdout.readline()).decode().split() for _ in range(2)]
+    assert lines[1] == ["token:", "of-ada"]
+
+
 async def test_a_past_and_many_flows_are_there_from_the_start() -> None:
     """--flows and --history give so many flows, and runs that took no real time."""
     options = ("--quiet", "--flows", "40", "--history", "90m", "--json")
@@ -126,6 +138,8 @@ async def test_oauth_is_printed_in_lines() -> None:
         ("--history 400d", "--history: '400d' is too long; at most 30d are possible"),
         ("--flows 0", "Invalid value for '--flows'"),
         ("--oauth --token mine", "with --oauth no access token can be chosen"),
+        ("--oauth --token-file mine", "with --oauth no access token can be chosen"),
+        ("--token-file /nonexistent/token", "--token-file: '/nonexistent/token' cannot be read"),
         ("--oauth --access-token-seconds 0", "Invalid value for '--access-token-seconds'"),
         ("--flows 10001", "Invalid value for '--flows'"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import combinations
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -70,8 +71,43 @@ def test_no_service_may_more_than_it_must(service: str) -> None:
     assert settings["cap_drop"] == ["ALL"]
     assert settings["security_opt"] == ["no-new-privileges:true"]
     assert all(port.startswith("127.0.0.1:") for port in settings.get("ports", []))
+    assert 0 < settings["pids_limit"] <= 256
+    assert re.fullmatch(r"\d+[mg]", settings["mem_limit"])
     # Ours has it in the image.
     assert settings.get("image") == "dataprep-monitor" or settings["user"] not in {"0", "0:0"}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_no_argument_holds_a_secret(service: str) -> None:
+    """No list of processes shows one: no shell puts the text of a file into an argument."""
+    settings = SERVICES[service]
+    typed = [*settings.get("entrypoint", []), *settings.get("command", [])]
+    assert not [word for word in typed if re.search(r"[$`]|\bcat\b|\bsh\b", word)]
+
+
+def test_services_share_a_network_only_where_they_talk() -> None:
+    """Who breaks into one of them reaches no other that it has no business with."""
+    talks = {
+        ("monitor", "mosquitto"), ("monitor", "prometheus"), ("monitor", "alertmanager"),
+        ("monitor", "postgres"), ("alertmanager", "prometheus"),
+    }  # fmt: skip
+    networks = {name: set(of.get("networks", [])) for name, of in SERVICES.items()}
+    del networks["monitor-2"], networks["sandbox"]  # as the daemon; in the daemon's
+    shared = {
+        (service, other) for service, other in combinations(sorted(networks), 2)
+        if networks[service] & networks[other]
+    }  # fmt: skip
+    assert {frozenset(pair) for pair in shared} == {frozenset(pair) for pair in talks}
+    assert set(DOCUMENT["networks"]) == set().union(*networks.values())
+    assert DOCUMENT["networks"]["database"] == {"internal": True}
+
+
+def test_images_have_a_digest_where_one_is_known() -> None:
+    """The tag says what runs, the digest that it is the same for everybody."""
+    pinned = {
+        name for name, of in SERVICES.items() if re.search(r"@sha256:[0-9a-f]{64}$", of["image"])
+    }
+    assert pinned == {"mosquitto", "prometheus", "alertmanager"}
 
 
 def test_writes_of_a_service_go_into_a_volume() -> None:
@@ -214,8 +250,8 @@ def test_the_sandbox_runs_only_on_request() -> None:
     sandbox = SERVICES["sandbox"]
     assert sandbox["profiles"] == ["sandbox"]
     assert sandbox["network_mode"] == "service:monitor"
-    (typed,) = sandbox["command"]
-    port = re.findall(r"--port (\d+)", typed)[0]
+    command = sandbox["command"]
+    port = command[command.index("--port") + 1]
     assert f"DATAPREP_URL=http://127.0.0.1:{port}" in (DEPLOY / "README.md").read_text()
     profiles = [service.get("profiles") for service in SERVICES.values()]
     assert profiles.count(["sandbox"]) == 1

@@ -38,6 +38,9 @@ _STREAM_IDLE_SECONDS = 60.0  # the daemon sends a comment every 15 s
 _STREAM_TYPE = "text/event-stream"
 _REDIRECTS_FROM, _ERRORS_FROM, _UNAUTHORIZED = 300, 400, 401
 _NO_SUCH_ROUTE = (404, 405)
+_TOO_MANY = 429
+_WAITS = 5  # for one answer
+_LONGEST_WAIT_SECONDS = 60.0
 # How the detail of such an answer begins, from this server and from older ones.
 _NOTHING_THERE = ("there is nothing under this address", "Not Found", "Method Not Allowed")
 # 400 is an unknown name or a wrong value: wrong usage of the command.
@@ -45,7 +48,6 @@ _ERRORS: Mapping[int, type[MonitorError]] = MappingProxyType(
     {
         400: ConfigurationError,
         404: NoSuchObjectError,
-        429: DaemonBusyError,
         503: DaemonBusyError,
     }
 )
@@ -61,7 +63,7 @@ class AdminClient:
         self._trust = _trust(address) if is_secure or address.ca_file else None
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> Any:
-        """Return the decoded answer.
+        """Return the decoded answer; a daemon that says when to come back is asked again then.
 
         Raises:
             ConfigurationError: the daemon refuses the request as wrong.
@@ -69,6 +71,14 @@ class AdminClient:
             DaemonUnreachableError: none answers.
             MonitorError: it reports a failure, or something else answers.
         """
+        for _ in range(_WAITS):
+            try:
+                return self._request("GET", path, query=query)
+            except DaemonBusyError as busy:
+                wait = busy.retry_after_seconds
+                if wait is None or wait > _LONGEST_WAIT_SECONDS:
+                    raise
+                time.sleep(wait)
         return self._request("GET", path, query=query)
 
     def post(
@@ -198,6 +208,10 @@ class AdminClient:
                 "than this command, or its URL ends in a path that is not its own"
             )
         message = f"the daemon answered {status}: {harmless(detail, longest=LONGEST_ERROR)}"
+        if status == _TOO_MANY:
+            after = response.headers.get("Retry-After", "")
+            seconds = float(after) if after.isascii() and after.isdigit() else None
+            raise DaemonBusyError(message, retry_after_seconds=seconds)
         raise _ERRORS.get(status, MonitorError)(message)
 
     def _decoded(self, response: HTTPResponse, answer: bytes) -> Any:

@@ -28,6 +28,7 @@ class RefusalReason(StrEnum):
     FOREIGN_HOST = "foreign_host"
     FOREIGN_ORIGIN = "foreign_origin"
     TOO_MANY_WRITES = "too_many_writes"
+    TOO_MANY_READS = "too_many_reads"
 
 
 class Refusals:

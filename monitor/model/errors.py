@@ -149,7 +149,14 @@ class DaemonUnreachableError(MonitorError):
 
 
 class DaemonBusyError(MonitorError):
-    """The daemon refuses a request for now; the same one may succeed later."""
+    """The daemon refuses a request for now; the same one may succeed later.
+
+    ``retry_after_seconds`` is None where it does not say when.
+    """
+
+    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class LocalFileError(MonitorError):

@@ -28,6 +28,7 @@ from monitor.web.health import ClusterProblems, DaemonStatus, ReadChecks, Readin
 from monitor.web.http.access import IS_OURS, log_writes, refuse_foreign
 from monitor.web.http.form_bodies import FormTokens
 from monitor.web.http.problem_details import errors_as_problems
+from monitor.web.http.read_limits import limit_reads
 from monitor.web.http.request_parsing import BODY_SECONDS
 from monitor.web.http.response_writing import in_pieces
 from monitor.web.login import LoginPages
@@ -201,6 +202,7 @@ class Server:
                 settings, refusals, must_authenticate=lambda: self._authenticator.is_needed
             ),
             authenticate(self._authenticator, routes),
+            limit_reads(settings, refusals, clock=clock),
             log_writes(settings, refusals, clock=clock),
             audit_writes(self._audit, routes),
             authorize(routes),

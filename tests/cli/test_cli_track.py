@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -117,6 +118,40 @@ async def test_a_busy_daemon_is_asked_again(run_command: CommandProcess) -> None
     async with other_server(handle) as url:
         done = await run_command("track", "job_group", "9", "--wait", "--url", url, config=None)
     assert (done.code, done.out, done.err) == (0, "job_group/9 succeeded\n", "")
+
+
+async def test_a_daemon_that_says_when_is_asked_again(run_command: CommandProcess) -> None:
+    """A long list is read to its end, however often the daemon limits what a source may read."""
+    page: dict[str, Any] = {"data": [], "next": None, "total": 0}
+    limited = {"detail": "a source may not read so much in a minute"}
+    asked: list[str] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        if len(asked) <= 3:
+            return web.json_response(limited, status=429, headers={"Retry-After": "0"})
+        return web.json_response(page)
+
+    async with other_server(handle) as url:
+        done = await run_command("runs", "--url", url, config=None)
+    assert (done.code, len(asked)) == (0, 4)
+
+
+async def test_a_daemon_that_stays_busy_is_one_error(run_command: CommandProcess) -> None:
+    """It is asked a few times, and not where it says to come back much later."""
+    after = iter(["0"] * 6 + ["3600"])
+
+    async def handle(_: web.Request) -> web.Response:
+        headers = {"Retry-After": next(after)}
+        return web.json_response({"detail": "too much"}, status=429, headers=headers)
+
+    async with other_server(handle) as url:
+        first = await run_command("runs", "--url", url, config=None)
+        second = await run_command("runs", "--url", url, config=None)
+    for done in (first, second):
+        assert done.code != 0
+        assert "the daemon answered 429: too much" in done.err
+    assert next(after, None) is None
 
 
 async def test_a_run_that_is_denied_later_is_waited_for_no_more(

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from monitor.model.secrets import Secret
-from monitor.web.http.access import WriteRates
+from monitor.web.http.source_rates import SourceRates
 from monitor.web.settings import ServerSettings
 from tests.clocks import ManualClock
 from tests.web.site import Site
@@ -119,7 +119,7 @@ async def test_another_source_still_writes(site: Site) -> None:
 async def test_the_writes_of_few_sources_are_remembered() -> None:
     """A source that has written lately stays limited, beside hundreds of others."""
     clock = ManualClock()
-    rates = WriteRates(per_minute=1, clock=clock)
+    rates = SourceRates(per_minute=1, clock=clock)
     sources = [f"10.0.{index >> 8}.{index & 255}" for index in range(10_000)]
     for source in sources:
         assert rates.take(source) == 0

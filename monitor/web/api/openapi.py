@@ -39,7 +39,7 @@ _PROBLEMS = {
     413: "The body is too long.",
     415: "The body is not `application/json`.",
     421: "The server has another name; see `hosts` in `[server]`.",
-    429: "Too many writes in a minute, or too many wrong credentials; see `Retry-After`.",
+    429: "Too many writes, reads that cost too much, or wrong credentials; see `Retry-After`.",
     503: "It cannot be done now; try again.",
 }
 _OF_READS = (400, 404, 409, 503)

@@ -19,10 +19,10 @@ from aiohttp.typedefs import Middleware
 
 from monitor.listening.http_listener import source_of
 from monitor.listening.refusals import RefusalReason, Refusals
-from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.clock import Clock
 from monitor.web.http.problem_details import Handler, problem_response
 from monitor.web.http.request_parsing import BODY, one_line
+from monitor.web.http.source_rates import SourceRates
 from monitor.web.settings import ServerSettings
 
 log = structlog.get_logger()
@@ -36,8 +36,6 @@ _PORTS = {"http": 80, "https": 443}
 
 AUTHOR = web.RequestKey("author", str)  # who sends a request, as the log and the audit name him
 IS_OURS = web.RequestKey("is_ours", bool)  # False where another name is asked for
-_SOURCES_REMEMBERED = 1_000
-_WRITE_SECONDS = 60.0
 _PATH_SHOWN = 200  # characters
 _BODY_SHOWN = 1_000
 
@@ -130,28 +128,9 @@ def _plain(name: str) -> str:
     return name.lower().removesuffix(".")
 
 
-class WriteRates:
-    """How many writes each source has left; they come back evenly over a minute."""
-
-    def __init__(self, *, per_minute: int, clock: Clock) -> None:
-        self._per_minute = per_minute
-        self._clock = clock
-        # Source -> the writes left, and when that was.
-        self._left: BoundedMemory[str, tuple[float, float]] = BoundedMemory(_SOURCES_REMEMBERED)
-
-    def take(self, source: str) -> float:
-        """Take one write, and return 0; or take none, and return the seconds until there is one."""
-        now, most = self._clock.monotonic(), float(self._per_minute)
-        left, at = self._left.get(source) or (most, now)
-        left = min(most, left + (now - at) * most / _WRITE_SECONDS)
-        wait = 0.0 if left >= 1 else (1 - left) * _WRITE_SECONDS / most
-        self._left.put(source, (left if wait else left - 1, now))
-        return wait
-
-
 def log_writes(settings: ServerSettings, refusals: Refusals, *, clock: Clock) -> Middleware:
     """Return the middleware that limits and logs what changes something."""
-    rates = WriteRates(per_minute=settings.writes_per_minute, clock=clock)
+    rates = SourceRates(per_minute=settings.writes_per_minute, clock=clock)
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:

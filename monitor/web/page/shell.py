@@ -66,7 +66,7 @@ _TITLES = {
     404: "There is no such page",
     405: "This cannot be done here",
     421: "This server has another name",
-    429: "Too many changes at once",
+    429: "Too many requests at once",
     503: "This cannot be shown now",
 }
 # Answered before it is known who asks: their page shows no state.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from monitor.cli.tables import print_remark
 from monitor.listening.settings import TlsSettings
 from monitor.model.errors import ConfigurationError
-from monitor.model.outside import split_web_url
+from monitor.model.outside import is_loopback, split_web_url
 from monitor.model.secrets import Secret
 from monitor.web.settings import ServerSettings
 
@@ -104,6 +106,17 @@ def _authorization(
     if password is not None:
         return _basic(username or "", password)
     return None if token is None else _bearer(token)
+
+
+def warn_of_clear_text(address: DaemonAddress) -> None:
+    """Tell people where their credentials can be read on their way."""
+    parts = urlsplit(address.url)
+    is_read = parts.scheme == "http" and not is_loopback(parts.hostname or "")
+    if is_read and address.authorization is not None:
+        print_remark(
+            f"warning: {address.url}: the token or password is sent in the clear, for others on "
+            "the network to read and use; write https://"
+        )
 
 
 def _url(text: str, problems: list[str]) -> str:

@@ -36,14 +36,19 @@ def address_of(options: DaemonOptions) -> DaemonAddress:
 
 
 def url_address(options: DaemonOptions) -> DaemonAddress:
-    """Return the server at the URL that is given; raises as `address_of` does."""
-    return lazy.daemon_address.address_of_url(
+    """Return the server at the URL that is given; raises as `address_of` does.
+
+    Warns before credentials are sent where others can read them.
+    """
+    address: DaemonAddress = lazy.daemon_address.address_of_url(
         options.url or "",
         token_file=options.token_file if options.is_for_url("token_file") else None,
         username=options.username if options.is_for_url("username") else None,
         password_file=options.password_file if options.is_for_url("password_file") else None,
         ca_file=options.ca_file,
     )
+    lazy.daemon_address.warn_of_clear_text(address)
+    return address
 
 
 def configured_address(path: Path, options: DaemonOptions) -> DaemonAddress:

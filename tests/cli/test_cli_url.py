@@ -55,6 +55,32 @@ def line_of(done: CommandResult, code: int = 1) -> str:
     return done.err.rstrip("\n")
 
 
+@pytest.mark.parametrize(
+    ("url", "is_warned"),
+    [
+        ("http://monitor.invalid", True),
+        ("http://user.localhost.invalid:9876/below", True),
+        ("https://monitor.invalid", False),
+        (NOWHERE, False),
+        ("http://localhost:9", False),
+    ],
+)
+def test_credentials_in_the_clear_are_warned_of(
+    token_file: Path,
+    capsys: pytest.CaptureFixture[str],
+    url: str,
+    is_warned: bool,  # noqa: FBT001 - drawn by pytest
+) -> None:
+    """Before a token is sent to another machine without TLS; without a token nothing is said."""
+    main(["runs", "--url", url, "--token-file", str(token_file)])
+    told = capsys.readouterr().err
+    main(["runs", "--url", url])
+    untold = capsys.readouterr().err
+
+    assert told.startswith(f"warning: {url}: the token or password is sent") == is_warned
+    assert "in the clear" not in untold
+
+
 async def test_a_token_file_is_all_that_a_command_needs(
     site: Site, token_file: Path, run_command: CommandProcess
 ) -> None:

@@ -32,7 +32,7 @@ async def test_beside_a_healthy_daemon_every_line_is_ok(tmp_path: Path) -> None:
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
     assert [line for line in lines if not line.startswith("ok       ")] == []
-    assert len(lines) == 22
+    assert len(lines) == 23
     assert f"held by the running daemon, process {process_id} since" in done.out
     assert "acme webhook tasks: 8 registered" in done.out
     assert [line for line in log if "already connected" in line] == []
@@ -62,12 +62,13 @@ async def test_a_program_gets_the_same_as_json(tmp_path: Path) -> None:
     rows = json.loads(done.out)
     assert done.code == 1
     assert "no notifications are sent: no output is configured" in rows[1]["hint"]
-    assert [row["subject"] for row in rows[:8]] == [
+    assert [row["subject"] for row in rows[:9]] == [
         "configuration",
         "configuration",  # the warning
         "configuration file",
         "secret files",
         "file descriptors",
+        "server access",
         "server address",
         "callbacks address",
         "store",

@@ -115,6 +115,41 @@ def test_handles_are_compared_with_what_is_wanted(
     assert ("LimitNOFILE" in str(line.hint)) == (outcome == "warning")
 
 
+@pytest.mark.parametrize(
+    ("server", "outcome", "words"),
+    [
+        (
+            ServerSettings(listen="0.0.0.0:0", allow_anonymous=True),
+            "warning",
+            "allow_anonymous: all who can reach 0.0.0.0:0 may read everything, silence alerts",
+        ),
+        (
+            ServerSettings(listen="127.0.0.1:0"),
+            "ok",
+            "every user and program of this machine may read everything, silence alerts",
+        ),
+        (
+            ServerSettings(listen="127.0.0.1:0", trusted_proxies=("127.0.0.1",)),
+            "ok",
+            "and so may all whom its trusted proxies let through",
+        ),
+        (
+            ServerSettings(listen="0.0.0.0:0", token=Secret("t" * 20), allow_anonymous=True),
+            "ok",
+            "lets in who logs in, or has its token or password",
+        ),
+    ],
+    ids=["anonymous", "loopback", "proxied", "token"],
+)
+async def test_it_says_who_may_use_the_admin_api(
+    tmp_path: Path, server: ServerSettings, outcome: str, words: str
+) -> None:
+    """Anonymous access from elsewhere is a warning; on loopback it names who has it."""
+    line = (await run_checks(tmp_path, server=server))["server access"]
+    assert (line.outcome, words in line.found) == (outcome, True), line
+    assert (line.hint is not None) == (outcome == "warning")
+
+
 async def test_traffic_in_the_clear_is_a_warning(tmp_path: Path) -> None:
     """Listeners that others reach, and a public URL without TLS; none of that on this machine."""
     for host, url in (("0.0.0.0", "http://monitor.example.com"), ("127.0.0.1", "http://[::1]:1")):  # noqa: S104 - warned of

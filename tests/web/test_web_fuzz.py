@@ -22,6 +22,7 @@ GUARDED = ServerSettings(
     password=Secret("b"),
     wrong_credentials_delay_seconds=0,
 )
+UNLIMITED = ServerSettings(listen="127.0.0.1:0", read_cost_per_minute=10**9)
 MANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 JSON = {"Content-Type": "application/json"}
 NAMES = ("after", "since", "last", "limit", "kind", "status", "workspace", "other")
@@ -53,6 +54,7 @@ def status_of(answer: Answer) -> int:
 @given(
     path=st.sampled_from(["runs", "events", "pipelines", "webhooks", "workspaces"]), query=QUERIES
 )
+@pytest.mark.parametrize("settings", [UNLIMITED], ids=["unlimited"])
 async def test_no_query_is_a_failure(site: Site, path: str, query: list[tuple[str, str]]) -> None:
     """Any cursor, limit or word leads to data or to 400; tasks of no workspace to 409."""
     text = "&".join(f"{name}={quote(word, safe='')}" for name, word in query)

@@ -11,6 +11,7 @@ from monitor.cli.configuration_report import summary
 from monitor.cli.doctor_checks.addresses import server_address
 from monitor.cli.doctor_checks.callbacks_address import callback_address
 from monitor.cli.doctor_checks.clear_text import check_listeners
+from monitor.cli.doctor_checks.exposure import check_access
 from monitor.cli.doctor_checks.matches import MatchChecks
 from monitor.cli.doctor_checks.storage import check_storage
 from monitor.cli.doctor_checks.workspaces import Surroundings, check_workspace
@@ -76,6 +77,7 @@ async def examine(
     workspaces = selected_workspaces(configuration, workspace)
     report(ok(CONFIGURATION, f"{path}: {'; '.join(summary(configuration))}"))
     _report_all(report, [*about, *await check_listeners(configuration, now=clock.now())])
+    report(check_access(configuration.server))
     async with callback_address(configuration, clock=clock) as listening:
         serving = await server_address(configuration.server, configuration.storage)
         matches = MatchChecks(configuration, now=clock.now())

@@ -23,6 +23,12 @@ class Reply:
         self.headers = response.headers
         self.leads_to = response.headers.get("Location", "")
 
+    def token(self) -> str:
+        """Return the token of its button."""
+        found = _TOKEN.search(self.raw)
+        assert found is not None
+        return found[1]
+
 
 class Browser:
     """One browser with its own cookies; it follows no redirect by itself."""
@@ -33,8 +39,10 @@ class Browser:
         jar = aiohttp.CookieJar(unsafe=True)
         self.session = aiohttp.ClientSession(cookie_jar=jar)
 
-    async def get(self, path: str) -> Reply:
-        async with self.session.get(self._site.url + path) as response:
+    async def get(self, path: str, **more: str) -> Reply:
+        """Open a page; ``more`` are headers, with ``_`` for ``-``."""
+        headers = {name.replace("_", "-"): value for name, value in more.items()}
+        async with self.session.get(self._site.url + path, headers=headers) as response:
             return Reply(response, await response.text())
 
     async def get_without_following(self, path: str) -> Reply:
@@ -44,9 +52,7 @@ class Browser:
 
     async def token(self, path: str) -> str:
         """Open a form and return the token of its button."""
-        found = _TOKEN.search((await self.get(path)).raw)
-        assert found is not None
-        return found[1]
+        return (await self.get(path)).token()
 
     async def start_shown(self, path: str) -> str:
         """Return the start of the alert that a form is about."""

@@ -68,9 +68,10 @@ async def test_a_session_is_kept_by_a_cookie_that_scripts_cannot_read(browser: B
 
 async def test_behind_tls_the_cookie_is_for_tls_only(browser: Browser) -> None:
     """A trusted proxy says that the browser speaks TLS: Secure, and a name that pins its host."""
-    token = await browser.token("/login")
-    fields = {"username": "", "secret": token_of("read-user"), "next": "/", "token": token}
-    reply = await browser.send("/login", fields, X_Forwarded_Proto="https")
+    shown = await browser.get("/login", X_Forwarded_Proto="https")
+    key = shown.headers["Set-Cookie"].partition(";")[0]
+    fields = {"username": "", "secret": token_of("read-user"), "next": "/", "token": shown.token()}
+    reply = await browser.send("/login", fields, X_Forwarded_Proto="https", Cookie=key)
     (cookie,) = reply.headers.getall("Set-Cookie")
 
     assert cookie.startswith("__Host-dataprep_monitor_session=")

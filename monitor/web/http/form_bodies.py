@@ -17,12 +17,15 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 
+from monitor.listening.http_listener import is_secure
 from monitor.model.clock import Clock
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import BODY, BODY_SECONDS, SHOWN, one_line
 
 TOKEN = "token"  # noqa: S105 - the name of the field
 COOKIE = "dataprep_monitor_form"
+# Over TLS: browsers take such a cookie from this very host only, and from no page without TLS.
+SECURE_COOKIE = f"__Host-{COOKIE}"
 _KEY_BYTES = 32
 _KEY = re.compile(r"[A-Za-z0-9_-]{43}")
 _FORM_SECONDS = 12 * 3_600.0  # for a person to fill in a form
@@ -41,7 +44,7 @@ class FormTokens:
 
     def key_of(self, request: web.Request) -> str:
         """Return the key in the browser's cookie; a new one where it has none."""
-        key = request.cookies.get(COOKIE, "")
+        key = _cookie_of(request)
         return key if _KEY.fullmatch(key) else secrets.token_urlsafe(_KEY_BYTES)
 
     def token(self, key: str) -> str:
@@ -51,7 +54,7 @@ class FormTokens:
 
     def problem(self, request: web.Request, token: str) -> str | None:
         """Return why a token is not accepted, as a sentence for the person; None where it is."""
-        key = request.cookies.get(COOKIE, "")
+        key = _cookie_of(request)
         if not _KEY.fullmatch(key):
             return "Your browser sent no cookie of this server; allow it, and send the form again."
         issued, _, signature = token.rpartition("-")
@@ -63,12 +66,15 @@ class FormTokens:
 
     def keep(self, response: web.StreamResponse, key: str, *, is_secure: bool) -> None:
         """Let the browser keep the key of its forms."""
-        response.set_cookie(
-            COOKIE, key, path="/", httponly=True, samesite="Strict", secure=is_secure
-        )
+        name = SECURE_COOKIE if is_secure else COOKIE
+        response.set_cookie(name, key, path="/", httponly=True, samesite="Strict", secure=is_secure)
 
     def _signed(self, key: str, issued: str) -> str:
         return hmac.new(self._secret, f"{key} {issued}".encode(), "sha256").hexdigest()
+
+
+def _cookie_of(request: web.Request) -> str:
+    return request.cookies.get(SECURE_COOKIE if is_secure(request) else COOKIE, "")
 
 
 async def read_form(

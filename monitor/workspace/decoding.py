@@ -41,6 +41,9 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 _REPLACEMENT = rb"\ufffd"
+_MOST_ESCAPES = (
+    200_000  # of a text that is mended: millions of them hold the event loop for seconds
+)
 _LONGEST_REASON = 300
 _HAVE_LINES = frozenset({"error", "disable_reason"})  # fields of rows that people read as a text
 
@@ -75,6 +78,8 @@ def _mended(text: bytes) -> bytes | None:
     A JavaScript server that cuts a name in the middle of an emoji sends such a half. The decoder
     refuses the whole page for it, and a page would be lost for as long as that name exists.
     """
+    if text.count(b"\\") > _MOST_ESCAPES:
+        return None
     mended = _ESCAPE.sub(lambda match: _REPLACEMENT if match["half"] else match[0], text)
     return None if mended == text else mended
 

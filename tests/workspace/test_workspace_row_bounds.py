@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from monitor.model.errors import UnreadableAnswerError
+from monitor.model.errors import PayloadError, UnreadableAnswerError
+from monitor.workspace import row_kinds
 from monitor.workspace.client import Priority, WorkspaceClient
-from monitor.workspace.decoding import MOST_ROWS
+from monitor.workspace.decoding import MOST_ROWS, decode_rows
 from tests.workspace.scripted import answer, client_of, sending_bytes, serving
 
 PRIORITY = Priority.CHANGES
@@ -64,6 +65,16 @@ async def test_a_list_within_an_answer_has_a_bound() -> None:
     ):
         with pytest.raises(UnreadableAnswerError, match=f"a list of {MOST_ROWS + 1} rows"):
             await client.pipelines.plan_full("3", priority=PRIORITY)
+
+
+def test_a_text_of_very_many_escapes_is_not_mended() -> None:
+    """Half a character is replaced in a page, and not searched for in millions of escapes."""
+    half = rb'{"id": 1, "name": "a\ud83d'
+    row = decode_rows(b"[" + half + rb'"}]', row_kinds.FLOW).rows[0]
+
+    assert row.name == "a\ufffd"
+    with pytest.raises(PayloadError):
+        decode_rows(b"[" + half + rb"\n" * 200_001 + rb'"}]', row_kinds.FLOW)
 
 
 async def test_an_answer_of_very_many_values_is_cut_off() -> None:

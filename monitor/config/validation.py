@@ -42,6 +42,7 @@ def find_contradictions(
     find_channel_contradictions(repeated, problems)
     _listener(workspaces, parts, problems)
     _storage(parts.get("storage"), problems)
+    _shared_secrets([*workspaces, *repeated["notify"], *parts.values()], problems)
     several = [*workspaces, *repeated["notify"], *repeated["access"]]
     for part in _with_those_below([*several, *parts.values()]):
         if hasattr(part.section.settings, "problems"):
@@ -88,6 +89,20 @@ def _listener(workspaces: list[ReadTable], parts: Parts, problems: Problems) -> 
     if server is not None and port and port == split_address(server.get("listen"))[1]:
         hint = "is the port of [server] already; choose another"
         problems.add(f"{listener.path}.listen", listen, hint)
+
+
+def _shared_secrets(parts: Iterable[ReadTable], problems: Problems) -> None:
+    """Warn of a secret that stands in two places: one that leaks opens both."""
+    first: dict[str, str] = {}
+    for part in _with_those_below(parts):
+        for name, value in part.fields.items():
+            if not isinstance(value, Secret):
+                continue
+            path = f"{part.path}.{name}"
+            other = first.setdefault(value.reveal(), path)
+            if other != path:
+                hint = f"is the same as {other}; one that leaks opens both, so make another"
+                problems.warn(path, value, hint)
 
 
 def _storage(part: ReadTable | None, problems: Problems) -> None:

@@ -7,6 +7,7 @@ the variables of the environment are made of it. A field without a `Setting` is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -42,6 +43,10 @@ class StartSetting(Setting, frozen=True):
     """A key of the file that is read at start: a change needs a restart."""
 
 
+# Of hexadecimal digits drawn at random hardly any text has less.
+_BITS_PER_CHARACTER = 2.0
+
+
 def not_empty(value: str | list[str]) -> str | None:
     return None if value and all(value) else "must not be empty; leave the key out instead"
 
@@ -54,12 +59,23 @@ def one_line(text: str) -> str | None:
 
 def hard_to_guess(characters: int) -> Check:
     """Return a check of a secret. Random ones are long; a shorter one falls to guessing."""
-    hint = f"must hold at least {characters} characters; make one with: openssl rand -hex 32"
+    way_out = "make one with: openssl rand -hex 32"
 
     def check(secret: Secret) -> str | None:
-        return hint if len(secret.reveal()) < characters else None
+        text = secret.reveal()
+        if len(text) < characters:
+            return f"must hold at least {characters} characters; {way_out}"
+        if _bits(text) < _BITS_PER_CHARACTER * characters:
+            return f"is too easy to guess: it repeats itself; {way_out}"
+        return None
 
     return check
+
+
+def _bits(text: str) -> float:
+    """Return the bits of a text that is drawn from its own characters, each repetition for one."""
+    period = (text + text).find(text, 1)
+    return period * math.log2(len(set(text)))
 
 
 def readable(parse: Callable[[Any], object]) -> Check:

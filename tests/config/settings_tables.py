@@ -37,6 +37,7 @@ KNOWN_SECRETS = {
     "/run/secrets/pager": f"pagerduty://{'a' * 32}@{'b' * 20}/monitor",
     "/run/secrets/mail": "mailtos://me:s3cr3t@mail.example.com?to=team@example.com",
     "/run/secrets/short": "short",
+    "/run/secrets/repeats": "abcdabcdabcdabcd",
     "/run/secrets/empty": "",
     "/run/secrets/lines": "one\r\nX-Injected: two",
     "MQTT_PASSWORD": "password-of-the-broker",

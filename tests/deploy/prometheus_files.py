@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 from monitor.callbacks.listener import OUTCOMES as CALLBACK_OUTCOMES
 from monitor.callbacks.task_statuses import STATES
 from monitor.catalogue.capabilities import Capability
+from monitor.listening.refusals import RefusalReason
 from monitor.model.alerts import AlertState, Severity
 from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import RunKind, Status
@@ -76,6 +77,7 @@ _WORDS_OF_METRIC: dict[str, tuple[str, Collection[str]]] = {
     "dataprep_monitor_polls_total": ("outcome", tuple(PollOutcome)),
     "dataprep_monitor_callback_requests_total": ("outcome", CALLBACK_OUTCOMES),
     "dataprep_deadlines_total": ("result", DEADLINE_RESULTS),
+    "dataprep_monitor_server_refusals_total": ("reason", tuple(RefusalReason)),
 }
 
 

@@ -4,6 +4,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := $(VENV)/.installed-demo
 TEST := $(VENV)/.installed-test
+# The tools for the supply chain stand apart from what they judge.
+TOOLS := build/tools
+EXTRAS := --extra calendars --extra notify --extra oidc --extra postgres
+# For every supported Python and platform; a version stays as it is until ARGS=--upgrade.
+LOCK := $(TOOLS)/bin/uv --no-config pip compile --quiet --no-header --universal --python-version 3.11 --generate-hashes
 
 # Workers and the daemons that tests start import the same files again and again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -12,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 QUICK := $(filter-out %_server.py,$(wildcard tests/test_*.py)) $(addprefix tests/,model catalogue schedules config listening \
 	workspace tracking callbacks alerting)
 
-.PHONY: help demo quick test soak soak-tests soak-worlds soak-clusters worlds bench pictures servers check format clean
+.PHONY: help demo lock quick test soak soak-tests soak-worlds soak-clusters worlds bench pictures servers check format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -26,10 +31,22 @@ $(DEMO): pyproject.toml monitor/__init__.py | $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --editable '.[demo]'
 	@touch $@
 
-$(TEST): pyproject.toml monitor/__init__.py | $(VENV)
+# The tests judge the versions that are deployed, byte by byte.
+$(TEST): pyproject.toml requirements-test.lock requirements-build.lock monitor/__init__.py | $(VENV)
 	@echo "==> installing dataprep-monitor with what the tests need into $(VENV)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-test.lock -r requirements-build.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@ $(DEMO)
+
+$(TOOLS): Makefile
+	$(PYTHON) -m venv --clear $@
+	$@/bin/pip install --quiet --disable-pip-version-check 'uv>=0.13.9,<0.14'
+	@touch $@
+
+lock: $(TOOLS) ## resolve the locks after a change of pyproject.toml; newer versions with ARGS=--upgrade
+	$(LOCK) $(ARGS) pyproject.toml $(EXTRAS) -o requirements.lock
+	$(LOCK) $(ARGS) --group build -c requirements.lock -o requirements-build.lock
+	$(LOCK) $(ARGS) pyproject.toml --extra test -c requirements.lock -c requirements-build.lock -o requirements-test.lock
 
 demo: $(DEMO) ## run everything on this machine: sandbox, broker, daemon, page
 	$(BIN)/dataprep-monitor demo $(ARGS)

@@ -69,9 +69,13 @@ def taken_back(fired: Iterable[tuple[str, str]], sent: Iterable[PublishedState])
 
 
 def _is_cut(alert: dict[str, Any], starts_at: str) -> bool:
-    """True where the start lay in the future for who sent it, whose present stands for it."""
-    sent_at = _instant(alert["endsAt"]) - _LAPSE_SECONDS
-    return abs(_instant(alert["startsAt"]) - sent_at) < 1e-3 and _instant(starts_at) > sent_at
+    """True where the start lay in the future for who sent it, whose present stands for it.
+
+    That present stands for the end too where the alert was over by then.
+    """
+    begins_at, ends_at = _instant(alert["startsAt"]), _instant(alert["endsAt"])
+    is_present = any(abs(begins_at - at) < 1e-3 for at in (ends_at - _LAPSE_SECONDS, ends_at))
+    return is_present and _instant(starts_at) > begins_at
 
 
 def _instant(text: str) -> float:

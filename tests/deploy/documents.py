@@ -7,6 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = ("config", "deploy", "monitor", "tests")
+ABOUT = ".github"
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SPAN = re.compile(r"`([^`\n]+)`")
@@ -18,7 +19,7 @@ _OPTION = re.compile(r"(?<!\S)(--?[a-z][a-z-]*)")
 def documents() -> list[Path]:
     """Return every document of the project."""
     below = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md"))
-    return [*sorted(ROOT.glob("*.md")), *sorted(below)]
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / ABOUT).glob("*.md")), *sorted(below)]
 
 
 def blocks(language: str, path: Path) -> list[str]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from monitor.cli.bounded_reads import read_until
 from monitor.model.errors import ConfigurationError
 
 COMMAND_SECONDS = 10.0
-_PIECE_BYTES = 16_384
 
 
 def output_of(
@@ -56,19 +55,15 @@ def output_of(
 
 
 def _read(process: subprocess.Popen[bytes], *, limit_bytes: int, limit_seconds: float) -> bytes:
+    if process.stdout is None:
+        raise ValueError("the command is started with a pipe")
     ends_at = time.monotonic() + limit_seconds
-    content = b""
-    stream = process.stdout
-    while stream is not None:
-        left_seconds = ends_at - time.monotonic()
-        if left_seconds <= 0 or not select.select([stream], [], [], left_seconds)[0]:
-            raise ConfigurationError(_too_slow(limit_seconds))
-        piece = os.read(stream.fileno(), _PIECE_BYTES)
-        if not piece:
-            break
-        content += piece
-        if len(content) > limit_bytes:
-            raise ConfigurationError("the command prints too much for a secret; let it print one")
+    try:
+        content = read_until(process.stdout.fileno(), limit_bytes=limit_bytes, ends_at=ends_at)
+    except TimeoutError as exc:
+        raise ConfigurationError(_too_slow(limit_seconds)) from exc
+    if len(content) > limit_bytes:
+        raise ConfigurationError("the command prints too much for a secret; let it print one")
     try:
         code = process.wait(timeout=max(0.1, ends_at - time.monotonic()))
     except subprocess.TimeoutExpired as exc:

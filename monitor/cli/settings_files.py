@@ -12,6 +12,7 @@ from typing import Any
 
 from monitor import config
 from monitor.cli import FILE_VARIABLE
+from monitor.cli.bounded_reads import read_file
 from monitor.cli.secret_commands import output_of
 from monitor.config.locations import SecretForm, SecretSource
 from monitor.config.problems import Problem
@@ -22,6 +23,7 @@ from monitor.web.settings import ServerSettings
 
 MAX_FILE_BYTES = 1_048_576
 MAX_SECRET_BYTES = 65_536
+READ_SECONDS = 5.0  # for one file; what is a pipe may have no writer
 
 
 class DiskLocations:
@@ -47,6 +49,9 @@ class DiskLocations:
     def find_file(self, path: str) -> str:
         absolute = (self._folder / path).absolute()
         try:
+            # A library opens the file again, and would wait for the writer of a pipe.
+            if absolute.exists() and not absolute.is_file():
+                raise ConfigurationError("is no regular file; name one that is")
             with absolute.open("rb"):
                 return str(absolute)
         except (OSError, ValueError) as exc:
@@ -93,8 +98,7 @@ class PathsOnly(DiskLocations):
 
 def _secret_in(path: Path) -> Secret:
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_SECRET_BYTES + 1)
+        content = read_file(path, limit_bytes=MAX_SECRET_BYTES, limit_seconds=READ_SECONDS)
     except (OSError, ValueError) as exc:
         raise ConfigurationError(_why(exc)) from exc
     if len(content) > MAX_SECRET_BYTES:
@@ -112,6 +116,8 @@ def _secret_of(content: bytes, hint: str) -> Secret:
 def _why(exc: OSError | ValueError) -> str:
     if isinstance(exc, ValueError):
         return "holds a character that no path can hold; name a file that can be"
+    if isinstance(exc, TimeoutError):
+        return f"is a pipe that does not end within {READ_SECONDS:g} s; name a file"
     if isinstance(exc, FileNotFoundError):
         return "there is no such file; create it or name another"
     if isinstance(exc, PermissionError):
@@ -126,8 +132,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         ConfigurationError: it cannot be read or is no TOML; the sentence names the place.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
+        content = read_file(path, limit_bytes=MAX_FILE_BYTES, limit_seconds=READ_SECONDS)
     except OSError as exc:
         # Another file is no way out where this one only lacks a right.
         named = "" if isinstance(exc, PermissionError) else f", with -c or {FILE_VARIABLE}"

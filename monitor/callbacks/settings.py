@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
 
@@ -11,6 +12,9 @@ from monitor.listening.settings import AddressSettings, listen_address
 from monitor.model.outside import split_web_url
 from monitor.model.secrets import Secret
 from monitor.model.settings import Setting, StartSetting, hard_to_guess
+
+# Compared with when there is nothing to compare with, so that a miss takes the time of a hit.
+_NEVER_GIVEN = Secret("\0 no callback carries this")
 
 
 class SignatureMode(StrEnum):
@@ -99,6 +103,21 @@ class CallbackSettings(Struct, frozen=True, kw_only=True):
             is_required=True,
         ),
     ] = None
+    former_secret: Annotated[
+        Secret | None,
+        Setting(
+            "Previous shared secret; accepted too while webhook tasks switch to the new one.",
+            "dataprep-callback-former-secret",
+            hard_to_guess(16),
+        ),
+    ] = None
+    former_secret_expires_at: Annotated[
+        datetime | None,
+        Setting(
+            "End of the previous shared secret; from then on it is refused.",
+            datetime(2027, 11, 23, tzinfo=UTC),
+        ),
+    ] = None
     signature: Annotated[
         SignatureMode,
         Setting("Bad signatures are ignored (off), counted (observe) or refused (require)."),
@@ -134,8 +153,27 @@ class CallbackSettings(Struct, frozen=True, kw_only=True):
 
     def problems(self) -> list[str]:
         """Return one sentence ``key: problem`` for what does not fit together."""
+        return [*self._problems_of_signature(), *self._problems_of_former_secret()]
+
+    def accepts(self, given: str, *, now: datetime) -> bool:
+        """True for the secret, and for the former one before its end; in constant time."""
+        secret, former, end = self.secret, self.former_secret, self.former_secret_expires_at
+        is_current = (secret or _NEVER_GIVEN).matches(given) and secret is not None
+        is_former = (former or _NEVER_GIVEN).matches(given) and former is not None
+        return is_current or (is_former and end is not None and now < end)
+
+    def _problems_of_signature(self) -> list[str]:
         if self.signature is not SignatureMode.REQUIRE or self.signing_secret is not None:
             return []
         return [
             "signature: needs the key that is signed with; add signing_secret_file, or take observe"
         ]
+
+    def _problems_of_former_secret(self) -> list[str]:
+        if self.former_secret is None:
+            return []
+        if self.former_secret_expires_at is None:
+            return ["former_secret: needs an end; add former_secret_expires_at"]
+        if self.former_secret == self.secret:
+            return ["former_secret: is the secret itself; remove it, or put a new secret there"]
+        return []

@@ -200,7 +200,8 @@ class TaskMaintenance:
         return digest.hexdigest()
 
     def _without_secrets(self, text: str | None) -> str | None:
-        for secret in (self._settings.secret, self._settings.signing_secret):
+        settings = self._settings
+        for secret in (settings.secret, settings.former_secret, settings.signing_secret):
             if text is not None and secret:
                 text = text.replace(secret.reveal(), "***")
         return text

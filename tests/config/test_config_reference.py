@@ -112,6 +112,12 @@ NEEDED = {
     },
     "holidays": {"rule": '"schedule_missed"', "#name": '"orders_missed"'},
     "holiday_dates": {"rule": '"schedule_missed"', "#name": '"orders_missed"'},
+    **{
+        f"workspaces.callbacks.former_secret_{form}": {
+            "#former_secret_expires_at": "2027-11-23T00:00:00Z"
+        }
+        for form in ("file", "env", "credential", "command")
+    },
     "notify.holidays": {"#mute": '["holidays UTC"]'},
     "notify.holiday_dates": {"#mute": '["holidays UTC"]'},
 }
@@ -273,7 +279,7 @@ def examples() -> list[str]:
 
 def test_the_examples_of_the_readme_can_be_used() -> None:
     """Each block of settings is valid."""
-    assert len(examples()) == 11
+    assert len(examples()) == 12
     assert all(parsed(text) for text in examples())
 
 

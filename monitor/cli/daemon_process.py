@@ -93,7 +93,13 @@ async def _serve(path: Path, configuration: Configuration, redactor: Redactor) -
         name_slow_steps(loop, is_on=log.slow_steps)
 
     sighup = SighupReload(
-        daemon, path, manager=manager, redactor=redactor, clock=clock, on_reloaded=reloaded
+        daemon,
+        path,
+        configuration=configuration,
+        manager=manager,
+        redactor=redactor,
+        clock=clock,
+        on_reloaded=reloaded,
     )
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)

@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from monitor.config.changed_secrets import ChangedSecrets, read_secrets_again
     from monitor.config.configuration import (
         Configuration,
         WorkspaceConfiguration,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from monitor.config.validation import ValidationResult, parse_configuration, validate
 
 __all__ = [
+    "ChangedSecrets",
     "Configuration",
     "Locations",
     "LogForm",
@@ -39,11 +41,14 @@ __all__ = [
     "config_hash",
     "files_of",
     "parse_configuration",
+    "read_secrets_again",
     "validate",
     "without_locations",
 ]
 
 _HOMES = {
+    "ChangedSecrets": "changed_secrets",
+    "read_secrets_again": "changed_secrets",
     "Configuration": "configuration",
     "WorkspaceConfiguration": "configuration",
     "changes_needing_restart": "configuration",

@@ -132,6 +132,7 @@ async def test_reloads_leave_lines(tmp_path: Path, storage: StorageSettings) -> 
         sighup = SighupReload(
             daemon,
             path,
+            configuration=configuration,
             manager=manager,
             redactor=redactor,
             clock=clock,

@@ -270,6 +270,7 @@ async def test_a_reload_is_repeated_until_the_store_answers(tmp_path: Path) -> N
         sighup = SighupReload(
             daemon,
             path,
+            configuration=settings,
             manager=ServiceManager(None, clock=clock),
             redactor=Redactor(),
             clock=clock,

@@ -81,7 +81,8 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
     password: Annotated[
         Secret | None,
         StartSetting(
-            "Password of the database's user. Without it, the passfile of the URL or of libpq.",
+            "Password of the database's user; read again where it stands when the database refuses "
+            "it. Without it, the passfile of the URL or of libpq.",
             "database-password",
         ),
     ] = None

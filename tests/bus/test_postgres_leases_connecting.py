@@ -142,6 +142,34 @@ async def test_tls_and_password(
     assert "storage.password_file" in str(other)
 
 
+async def test_a_refused_password_is_read_again(
+    guarded: tuple[PostgresServer, Certificates],
+) -> None:
+    """After a change in the database the new one is taken from its place, without a restart."""
+    server, _ = guarded
+    stands_there: list[str] = [PASSWORD]
+
+    def read_again() -> Secret:
+        if not stands_there:
+            raise ConfigurationError("there is no such file")
+        return Secret(stands_there[0], read_again=read_again)
+
+    connector = PostgresConnector(
+        address=postgres_address(server.url(user="monitor")),
+        password=read_again(),
+        lease_seconds=9.0,
+    )
+    (await connector.connect(purpose="first")).terminate()
+    await server.execute("ALTER ROLE monitor PASSWORD 'another-password'")
+    with pytest.raises(BusUnavailableError, match="password authentication failed"):
+        await connector.connect(purpose="too early")
+    stands_there.clear()
+    with pytest.raises(BusUnavailableError, match="cannot be read again: there is no such file"):
+        await connector.connect(purpose="without a file")
+    stands_there.append("another-password")
+    (await connector.connect(purpose="second")).terminate()
+
+
 @pytest.mark.parametrize("mode", ["require", "verify-full"])
 async def test_a_server_without_tls_is_named_as_such(postgres: PostgresServer, mode: str) -> None:
     """It is an error of the configuration, whose hint is neither a firewall nor a restart."""

@@ -14,6 +14,7 @@ import pytest
 from monitor.cli import settings_files
 from monitor.cli.bounded_reads import read_until
 from monitor.cli.settings_files import validate_file
+from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
 
 _CONFIGURATION = """
@@ -89,7 +90,7 @@ def test_reading_again_ends_too(path: Path) -> None:
     assert token is not None
     (path.parent / "token").unlink()
     os.mkfifo(path.parent / "token")
-    with pytest.raises(settings_files.ConfigurationError, match="does not end within"):
+    with pytest.raises(ConfigurationError, match="does not end within"):
         token.read_again()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -35,14 +37,7 @@ class PostgresConnector:
             BusUnavailableError: there is no primary that can be reached.
         """
         try:
-            connection = await connect(
-                self.address,
-                self.password,
-                purpose=purpose,
-                timeout_seconds=max(1.0, self.lease_seconds / 4),
-                lease_seconds=self.lease_seconds,
-                statement_seconds=statement_seconds,
-            )
+            connection = await self._connect(purpose, statement_seconds)
         except (BusError, ConfigurationError) as exc:
             if not self._has_connected:
                 raise
@@ -52,6 +47,31 @@ class PostgresConnector:
             log.info("database reachable again", database=str(self.address))
         self._has_connected, self._is_away = True, False
         return connection
+
+    async def _connect(self, purpose: str, statement_seconds: float | None) -> Connection:
+        """Connect; where the database refuses the password, once more with a changed one."""
+        attempt = partial(
+            connect,
+            self.address,
+            purpose=purpose,
+            timeout_seconds=max(1.0, self.lease_seconds / 4),
+            lease_seconds=self.lease_seconds,
+            statement_seconds=statement_seconds,
+        )
+        try:
+            return await attempt(self.password)
+        except ConfigurationError as refused:
+            former = self.password
+            if former is None or not former.can_change:
+                raise
+            try:
+                self.password = await asyncio.to_thread(former.read_again)
+            except ConfigurationError as exc:
+                reason = f"{refused}; and storage.password cannot be read again: {exc}"
+                raise ConfigurationError(reason) from exc
+            if self.password == former:
+                raise
+            return await attempt(self.password)
 
     def _log_absence(self, exc: Exception) -> None:
         if not self._is_away:

@@ -150,7 +150,7 @@ def _table(result: dict[str, Any], parts: list[str]) -> dict[str, Any] | None:
 def _put(table: dict[str, Any], key: Key, name: str, value: Any) -> None:
     if key.kind is Kind.SECRET:
         # A secret from the environment replaces every form in which the file gives it.
-        for form in (key.name, *secret_keys(key.name, may_be_command=True)):
+        for form in (key.name, *secret_keys(key.name)):
             table.pop(form, None)
         if key.setting.alternative is not None:
             table.pop(key.setting.alternative, None)

@@ -22,7 +22,7 @@ class SecretForm(StrEnum):
     FILE = "file"
     ENV = "env"
     CREDENTIAL = "credential"  # systemd's LoadCredential and SetCredential
-    COMMAND = "command"  # only where a key says so: `Setting.may_be_command`
+    COMMAND = "command"
 
 
 class SecretSource(Struct, frozen=True, kw_only=True):
@@ -73,10 +73,9 @@ _LIKELY_LOCATION = {
 }
 
 
-def secret_keys(name: str, *, may_be_command: bool = False) -> dict[str, SecretForm]:
+def secret_keys(name: str) -> dict[str, SecretForm]:
     """Return the keys under which the secret ``name`` may be given."""
-    forms = [form for form in SecretForm if may_be_command or form is not SecretForm.COMMAND]
-    return {f"{name}_{form}": form for form in forms}
+    return {f"{name}_{form}": form for form in SecretForm}
 
 
 def read_secret_key(
@@ -86,10 +85,9 @@ def read_secret_key(
     path: str,
     locations: Locations,
     problems: Problems,
-    may_be_command: bool = False,
 ) -> Secret | None:
     """Return the secret ``name`` of a table, None where it is absent or cannot be read."""
-    forms = secret_keys(name, may_be_command=may_be_command)
+    forms = secret_keys(name)
     keys = ", ".join(forms)
     literal = table.get(name)
     if isinstance(literal, Secret):  # the environment gave it

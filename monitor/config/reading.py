@@ -175,7 +175,6 @@ class ConfigurationReader:
             path=path,
             locations=self._locations,
             problems=self._problems,
-            may_be_command=key.setting.may_be_command,
         )
         names, instead = keys_of_secret(key), key.setting.alternative
         is_given = bool(table.keys() & {key.name, *names})

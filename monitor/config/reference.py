@@ -29,8 +29,8 @@ _HEAD = """\
 #   <key>_file        a file that holds nothing else; a line end after it is ignored
 #   <key>_env         the name of an environment variable that holds it
 #   <key>_credential  the name of a systemd credential of the service
-#   <key>_command     where it is listed: a command that prints nothing else, as a text or as a list
-#                     of program and arguments; no shell reads it
+#   <key>_command     a command that prints nothing else, as a text or as a list of program and
+#                     arguments; no shell reads it; it has 10 s
 #
 # A key outside lists of tables can be set by a variable: DATAPREP_MONITOR__SECTION__KEY, as in
 # DATAPREP_MONITOR__STORAGE__RETENTION__RUNS_SECONDS=604800; of a workspace the URL and the token:

@@ -37,7 +37,7 @@ class Section(Struct, frozen=True, kw_only=True):
 
 def keys_of_secret(key: Key) -> dict[str, SecretForm]:
     """Return the keys under which a secret may be given."""
-    return secret_keys(key.name, may_be_command=key.setting.may_be_command)
+    return secret_keys(key.name)
 
 
 def section_of(path: str, *types: type[Struct], **marks: Any) -> Section:

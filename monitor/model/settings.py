@@ -34,7 +34,6 @@ class Setting(Struct, frozen=True):
     # Other words that people use for a choice, in small letters, and the choice that they mean.
     other_words: Mapping[str, str] = MappingProxyType({})
     section: str | None = None  # where it is not that of the settings type
-    may_be_command: bool = False  # a secret that a command may print, too
     is_hidden: bool = False  # people write secrets here by mistake: a problem does not repeat it
     alternative: str | None = None  # the table below that may stand in its place
 

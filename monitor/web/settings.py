@@ -184,7 +184,7 @@ class OidcSettings(Struct, frozen=True, kw_only=True):
     ]
     client_secret: Annotated[
         Secret | None,
-        Setting("Client secret, if the provider gave one.", "dataprep-oidc", may_be_command=True),
+        Setting("Client secret, if the provider gave one.", "dataprep-oidc"),
     ] = None
     scopes: Annotated[
         tuple[str, ...],

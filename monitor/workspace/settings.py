@@ -107,12 +107,11 @@ class OauthSettings(Struct, frozen=True, kw_only=True):
             "variable of the environment.",
             "dataprep-refresh-token",
             is_required=True,
-            may_be_command=True,
         ),
     ] = None
     client_secret: Annotated[
         Secret | None,
-        Setting("Client secret, if there is one.", "dataprep-client-secret", may_be_command=True),
+        Setting("Client secret, if there is one.", "dataprep-client-secret"),
     ] = None
     scope: Annotated[
         str | None, Setting("Scope to ask for. Default: that of the pair.", "openid", one_line)

@@ -1,4 +1,4 @@
-"""A command may print the refresh token: without a shell, within its limits."""
+"""A command may print any secret: without a shell, within its limits."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import pytest
 
 from monitor.cli.secret_commands import output_of
 from monitor.cli.settings_files import validate_file
+from monitor.config.keys import Kind
+from monitor.config.sections import SECTIONS
 from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
 
@@ -24,6 +26,41 @@ url = "https://api.example.com"
 token_url = "https://auth.example.com/as/token"
 client_id = "af08"
 refresh_token_command = {}
+"""
+
+_EVERY_SECRET = """
+[[workspaces]]
+name = "north"
+url = "https://api.example.com"
+token_command = "cat token"
+[workspaces.callbacks]
+secret_command = "cat token"
+signing_secret_command = "cat token"
+former_secret_command = "cat key"
+former_secret_expires_at = 2027-11-23T00:00:00Z
+[callbacks]
+[storage]
+url = "postgresql://monitor@127.0.0.1/monitor"
+password_command = "cat token"
+[server]
+token_command = "cat token"
+[server.oidc]
+issuer = "https://login.example.com"
+client_id = "monitor"
+client_secret_command = "cat token"
+[mqtt]
+username = "monitor"
+password_command = "cat token"
+[alertmanager]
+urls = ["http://127.0.0.1:9093"]
+token_command = "cat token"
+[webhook]
+url = "https://hooks.example.com"
+secret_command = "cat key"
+former_secret_command = "cat key"
+[[notify]]
+name = "team"
+url_command = "echo json://channel.example.com"
 """
 
 
@@ -50,6 +87,22 @@ def test_a_command_is_a_text_or_a_list(tmp_path: Path, command: str) -> None:
     token, problems = check(tmp_path, command)
     assert problems == []
     assert token == Secret("the token")
+
+
+def test_every_secret_may_come_from_a_command(tmp_path: Path) -> None:
+    """So a vault needs no code of ours; each key of the reference has this form."""
+    (tmp_path / "token").write_text("a secret of more than 16 characters 1a2b3c")
+    (tmp_path / "key").write_text("whsec_" + "a" * 32)
+    path = tmp_path / "monitor.toml"
+    path.write_text(_EVERY_SECRET)
+    result = validate_file(path, dict(os.environ))
+    assert [str(problem) for problem in result.problems] == []
+    assert result.configuration is not None
+    assert all(secret.can_change for secret in result.configuration.secrets())
+    assert len(result.configuration.secrets()) == _EVERY_SECRET.count("_command")
+    sections = [section for section in SECTIONS if section.path != "workspaces.oauth"]
+    keys = {key.name for section in sections for key in section.keys if key.kind is Kind.SECRET}
+    assert all(f"\n{key}_command = " in _EVERY_SECRET for key in keys)
 
 
 def test_no_shell_reads_it(tmp_path: Path) -> None:

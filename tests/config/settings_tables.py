@@ -17,7 +17,10 @@ from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
 
 TOKEN = "token-of-the-workspace"
-TOKEN_NEEDED = "give it as token_file or token_env or token_credential, or add [workspaces.oauth]"
+TOKEN_NEEDED = (
+    "give it as token_file or token_env or token_credential or token_command, or add "
+    "[workspaces.oauth]"
+)
 TOKEN_HASH = (
     "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5bm9ib2R5$dwTzTfQOKFKKmT4iZhD2OK1D5xkYS1cRBkaHmj0Wjkw"
 )

@@ -43,14 +43,14 @@ def test_a_secret_is_read_in_three_ways(token: dict[str, str]) -> None:
             {"token": TOKEN},
             (
                 "workspaces[0].token: ***: a secret may not stand in the file; "
-                "use token_file, token_env, token_credential"
+                "use token_file, token_env, token_credential, token_command"
             ),
         ),
         (
             {"token": 12_345},
             (
                 "workspaces[0].token: ***: a secret may not stand in the file; "
-                "use token_file, token_env, token_credential"
+                "use token_file, token_env, token_credential, token_command"
             ),
         ),
         (

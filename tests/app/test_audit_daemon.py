@@ -86,7 +86,7 @@ async def test_lines_outlast_the_daemon_and_are_exported(
     assert ended["daemon"] == begun["daemon"] == storage.daemon_id * bool(storage.postgres)
     assert json.loads(as_json.out) == [ended, begun]
     head, *rows = as_csv.out.splitlines()
-    assert head.startswith("id,at,person,source,what,result")
+    assert head.startswith('"id","at","person","source","what","result"')
     assert [row.split(",")[0].strip('"') for row in rows] == [ended["id"], begun["id"]]
     assert (none.code, "nothing was changed" in none.err + none.out) == (0, True)
 

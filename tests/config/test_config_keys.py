@@ -81,7 +81,10 @@ def test_every_check_choice_and_file_is_broken_once() -> None:
             "file.path",
             'is needed, such as path = "/var/log/dataprep-monitor/events.jsonl"',
         ),
-        ("webhook.secret", "give it as secret_file or secret_env or secret_credential or secret_command"),
+        (
+            "webhook.secret",
+            "give it as secret_file or secret_env or secret_credential or secret_command",
+        ),
         ("notify[0].name", 'is needed, such as name = "data-team"'),
         ("notify[0].url", "give it as url_file or url_env or url_credential or url_command"),
         ("alerts[0].rule", 'is needed, such as rule = "failing_repeatedly"'),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+import tarfile
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +49,30 @@ def test_the_image_is_built_from_all_that_the_wheel_needs() -> None:
     for path in linked:
         inside = path.relative_to(ROOT).as_posix()
         assert f"\nCOPY {inside} {inside}\n" in image.partition("pip wheel")[0]
+
+
+def test_wheel_and_sdist_have_the_same_bytes_wherever_they_are_built(tmp_path: Path) -> None:
+    """Built from the checkout, and from its sdist in another folder with other times of files."""
+    checked(sys.executable, "-m", "hatchling", "build", "-d", tmp_path / "checkout")
+    (sdist,) = (tmp_path / "checkout").glob("*.tar.gz")
+    with tarfile.open(sdist) as packed:
+        packed.extractall(tmp_path, filter="data")
+    folder = tmp_path / sdist.name.removesuffix(".tar.gz")
+    (folder / "PKG-INFO").unlink()  # made by the build, and no file of the checkout
+    for path in folder.rglob("*.py"):
+        os.utime(path, (1, 1))
+    built = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-d", tmp_path / "elsewhere"],
+        cwd=folder,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert built.returncode == 0, built.stderr
+    bytes_of = [
+        {path.name: path.read_bytes() for path in (tmp_path / place).iterdir()}
+        for place in ("checkout", "elsewhere")
+    ]
+    assert len(bytes_of[0]) == 2
+    assert bytes_of[0] == bytes_of[1]

@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 QUICK := $(filter-out %_server.py,$(wildcard tests/test_*.py)) $(addprefix tests/,model catalogue schedules config listening \
 	workspace tracking callbacks alerting)
 
-.PHONY: help demo lock quick test soak soak-tests soak-worlds soak-clusters worlds bench pictures servers check format clean
+.PHONY: help demo lock sbom audit quick test soak soak-tests soak-worlds soak-clusters worlds bench pictures servers check format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -40,13 +40,27 @@ $(TEST): pyproject.toml requirements-test.lock requirements-build.lock monitor/_
 
 $(TOOLS): Makefile
 	$(PYTHON) -m venv --clear $@
-	$@/bin/pip install --quiet --disable-pip-version-check 'uv>=0.13.9,<0.14'
+	$@/bin/pip install --quiet --disable-pip-version-check 'uv>=0.13.9,<0.14' 'cyclonedx-bom>=7,<8' 'pip-audit>=2.9,<3'
 	@touch $@
 
 lock: $(TOOLS) ## resolve the locks after a change of pyproject.toml; newer versions with ARGS=--upgrade
 	$(LOCK) $(ARGS) pyproject.toml $(EXTRAS) -o requirements.lock
 	$(LOCK) $(ARGS) --group build -c requirements.lock -o requirements-build.lock
 	$(LOCK) $(ARGS) pyproject.toml --extra test -c requirements.lock -c requirements-build.lock -o requirements-test.lock
+
+# Holds what the lock names, and nothing else: no pip either.
+build/locked: requirements.lock | $(TOOLS)
+	$(PYTHON) -m venv --clear --without-pip $@
+	$(TOOLS)/bin/pip --python $@/bin/python install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
+sbom: build/locked ## write dist/sbom.cdx.json (CycloneDX) and dist/licences.csv of what a daemon runs on
+	@mkdir -p dist
+	$(TOOLS)/bin/cyclonedx-py environment build/locked/bin/python --pyproject pyproject.toml --output-reproducible -o dist/sbom.cdx.json
+	$(PYTHON) -m tests.deploy.licences dist/sbom.cdx.json dist/licences.csv
+
+audit: $(TOOLS) ## ask two databases for known weaknesses of what the lock names; says what they do not answer
+	$(PYTHON) -m tests.deploy.advisories $(TOOLS)/bin/pip-audit requirements.lock
 
 demo: $(DEMO) ## run everything on this machine: sandbox, broker, daemon, page
 	$(BIN)/dataprep-monitor demo $(ARGS)

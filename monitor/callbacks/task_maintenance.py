@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -29,6 +30,13 @@ TASKS_PER_FLOW = 50  # the product's own bound for all tasks of one flow
 _BUDGET_WAIT_SECONDS = 120.0
 # The workspace's time is known to the second.
 _RESOLUTION = timedelta(seconds=1)
+
+
+class _MadeTask(NamedTuple):
+    """A task of now at its flow, which is not remembered yet."""
+
+    task_id: str
+    created_at: datetime  # workspace time
 
 
 class TaskMaintenance:
@@ -75,24 +83,38 @@ class TaskMaintenance:
         return row.flow_id in (None, task.flow_id)
 
     async def make(self, flow_id: str) -> OwnTask | None:
-        """Adopt the task of an earlier life or make a new one; any other of ours goes.
+        """Adopt the task of an earlier life or make a new one; then any other of ours goes.
 
         None: the flow holds as many tasks of others as the product allows.
         """
-        former = (await self.own()).get(flow_id)
-        if former is not None and not self.is_current(former):
-            await self.remove(former)
         theirs = await self._tasks_of(flow_id)
-        ours = [task for task in theirs if task.name == self._task_name]
+        former = await self._former(flow_id)
+        if former is not None and former.task_id not in {task.id for task in theirs}:
+            await self.remove(former)  # it may exist without being listed
+            former = None
+        former_id = None if former is None else former.task_id
+        ours = [task for task in theirs if task.name == self._task_name or task.id == former_id]
         adopted = next((task for task in ours if self._matches_settings(task, flow_id)), None)
+        made: _MadeTask | None = None
+        if adopted is not None:
+            made = _MadeTask(adopted.id, adopted.created_at or self._now())
+        elif ours and len(theirs) < TASKS_PER_FLOW:
+            # First: no run may end between two tasks. If the rest fails, this one is adopted.
+            made = await self._create(flow_id)
         for task in ours:
             if task is not adopted:
                 await self._delete(task.id)
-        if adopted is not None:
-            return await self._remember(flow_id, adopted.id, adopted.created_at or self._now())
-        if len(theirs) - len(ours) >= TASKS_PER_FLOW:
+        if made is None and len(theirs) - len(ours) < TASKS_PER_FLOW:
+            made = await self._create(flow_id)
+        if made is None:
+            await self.forget(flow_id)
             return None
-        return await self._create(flow_id)
+        return await self._remember(flow_id, made)
+
+    async def _former(self, flow_id: str) -> OwnTask | None:
+        """Return the remembered task of the flow if it was made with other settings."""
+        task = (await self.own()).get(flow_id)
+        return None if task is None or self.is_current(task) else task
 
     async def remove(self, task: OwnTask) -> None:
         """Delete the task; one that is gone already counts as deleted."""
@@ -136,7 +158,7 @@ class TaskMaintenance:
             and (secret is None or secret == self._settings.secret)
         )
 
-    async def _create(self, flow_id: str) -> OwnTask:
+    async def _create(self, flow_id: str) -> _MadeTask:
         task_id = await self._client.webhook_tasks.create(
             flow_id=flow_id,
             name=self._task_name,
@@ -148,14 +170,14 @@ class TaskMaintenance:
             wait_seconds=_BUDGET_WAIT_SECONDS,
         )
         # Taken after the answer: only runs created from here on must call back.
-        return await self._remember(flow_id, task_id, self._now() + _RESOLUTION)
+        return _MadeTask(task_id, self._now() + _RESOLUTION)
 
-    async def _remember(self, flow_id: str, task_id: str, created_at: datetime) -> OwnTask:
+    async def _remember(self, flow_id: str, made: _MadeTask) -> OwnTask:
         task = OwnTask(
             flow_id=flow_id,
-            task_id=task_id,
+            task_id=made.task_id,
             task_key=self._key(flow_id),
-            created_at=created_at,
+            created_at=made.created_at,
             fingerprint=self._fingerprint(flow_id),
         )
         await own_tasks.remember(self._bus, self._client.name, task)

@@ -161,6 +161,43 @@ async def test_changed_settings_replace_the_tasks(rl: Scenario, change: dict[str
         assert task.headers[SECRET_HEADER] == settings.secret.reveal()
 
 
+async def test_a_new_secret_reaches_one_flow_after_the_other(rl: Scenario) -> None:
+    """Progress is shown, and each flow has its new task before it loses the former one."""
+    rl.gate.refuse("POST", TEST, 404, "RouteNotFoundException")
+    await rl.registrar(rl.settings("*")).sync()
+    flows = len(rl.flow_ids())
+    rl.gate.requests.clear()
+    registrar = rl.registrar(rl.settings("*", secret=Secret("a new secret of the listener")))
+    progress: list[dict[str, int]] = []
+    for _ in range(flows):
+        await registrar.work_on_next()
+        progress.append(states(rl))
+    assert progress[:-1] == [
+        {"registered": done, "pending": flows - done} for done in range(1, flows)
+    ]
+    assert progress[-1] == {"registered": flows}
+    verbs = [verb for verb, path in rl.gate.requests if path.startswith(TASKS) and verb != "GET"]
+    assert verbs == ["POST", "DELETE"] * flows
+    assert rl.flows_with_tasks() == rl.flow_ids()
+
+
+async def test_a_task_whose_former_one_could_not_be_removed_is_not_made_twice(
+    rl: Scenario,
+) -> None:
+    """Where the removal fails, the new task is adopted at the next attempt."""
+    rl.gate.refuse("POST", TEST, 404, "RouteNotFoundException")
+    await rl.registrar(rl.settings("*")).sync()
+    rl.gate.refuse("DELETE", TASKS, 403, "ForbiddenException")
+    registrar = rl.registrar(rl.settings("*", secret=Secret("a new secret of the listener")))
+    for _ in range(3):
+        await registrar.sync()
+    assert len(rl.tasks()) == 2 * len(rl.flow_ids())
+    rl.gate.refused.clear()
+    await registrar.sync()
+    assert len(rl.tasks()) == len(rl.flow_ids())
+    assert {task.headers[SECRET_HEADER] for task in rl.tasks()} == {"a new secret of the listener"}
+
+
 async def test_a_task_that_is_no_longer_configured_is_removed(rl: Scenario) -> None:
     """A flow that the settings no longer name loses our task, and only ours."""
     await rl.registrar(rl.settings("*")).sync()

@@ -107,8 +107,9 @@ async def test_a_paused_page_stands_still(living: LivingWorkspace, browser: Brow
     async with screen(browser) as shown, screen(browser) as another:
         await _opened(living, shown)
         await _opened(living, another)
-        before = await shown.page.evaluate(f"() => {_SENTENCE}")
         await shown.page.get_by_role("button", name="Pause").click()
+        await shown.until_text("Paused at")
+        before = await shown.page.evaluate(f"() => {_SENTENCE}")
         await _start_another(living, 11)
         await _until_shown(living, another)
         assert await shown.page.evaluate(f"() => {_SENTENCE}") == before

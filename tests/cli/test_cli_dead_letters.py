@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -56,8 +57,8 @@ async def test_programs_get_the_letters_as_they_are(client: DaemonClientScenario
     ]
     listed = await client.type("dead-letters", "list", "--output", "csv")
     head, *lines = listed.out.splitlines()
-    assert head.startswith("output,refused_at,reason,event_type,event_id,")
-    assert [line.split(",")[4] for line in lines] == [row["event_id"] for row in rows]
+    assert head.startswith('"output","refused_at","reason","event_type","event_id",')
+    assert [next(csv.reader([line]))[4] for line in lines] == [row["event_id"] for row in rows]
 
 
 async def test_a_dead_letter_is_shown_with_its_event(client: DaemonClientScenario) -> None:

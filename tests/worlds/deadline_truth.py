@@ -61,7 +61,11 @@ class AwaitedDeadline(Struct, frozen=True, kw_only=True):
         return tuple(attempt for attempt in self.attempts if attempt.is_success)
 
     def may_count(self, success: Attempt) -> bool:
-        return success.counted(self.deadline.counts).end >= self.opens - _STAMP_SECONDS
+        counted = success.counted(self.deadline.counts)
+        # An end without a time of the workspace has that of its read, which may be late.
+        is_read = counted is success.ended and counted.end > counted.begin
+        late = LATENCY_SECONDS if is_read else 0.0
+        return counted.end + late >= self.opens - _STAMP_SECONDS
 
     def must_count(self, success: Attempt) -> bool:
         begin = success.counted(self.deadline.counts).begin

@@ -106,8 +106,8 @@ class AccessEntry(Struct, frozen=True, kw_only=True):
     role: Annotated[
         Role,
         Setting(
-            "metrics: scrape; read: see everything; operate: also silence, acknowledge, track and "
-            "test channels; admin: also webhooks, replays, dead letters, and the audit.",
+            "metrics: scrape; read: see everything; operate: also silence, acknowledge and track; "
+            "admin: also webhooks, replays, dead letters, and the audit.",
             "read",
         ),
     ]

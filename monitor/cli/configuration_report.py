@@ -105,7 +105,11 @@ def summary(configuration: Configuration) -> list[str]:
     names = [workspace.name for workspace in configuration.workspaces]
     marks = [
         mark
-        for mark, is_set in (("TLS", server.tls is not None), ("auth", server.has_auth))
+        for mark, is_set in (
+            ("TLS", server.tls is not None),
+            ("auth", server.has_auth),
+            ("allow_anonymous: all who can reach it may do everything", server.is_open),
+        )
         if is_set
     ]
     guarded = f" ({', '.join(marks)})" if marks else ""

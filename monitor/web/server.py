@@ -108,7 +108,7 @@ class Server:
         self.sites = Sites(
             sources,
             tokens=tokens,
-            has_login=lambda: self._authenticator.settings.has_login,
+            settings=lambda: self._authenticator.settings,
         )
         self.follower = LogFollower(log, self.sites.whole.live.on_events, clock=clock)
         self._login = LoginPages(

@@ -328,6 +328,11 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
         return bool(self.access) or self.oidc is not None
 
     @property
+    def is_open(self) -> bool:
+        """True if others than this machine may do everything, without authentication."""
+        return not (self.has_auth or is_loopback(self.host))
+
+    @property
     def page_host(self) -> str:
         """The host in its own links: of all addresses the first of ``hosts``, or this machine."""
         if self.host not in _ANY_ADDRESS:
@@ -374,7 +379,7 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
             problems.append("probe_listen: has the port of listen; choose another")
         if self.groups_header is not None and self.user_header is None:
             problems.append("groups_header: needs user_header beside it; add it")
-        if not (is_loopback(self.host) or self.has_auth or self.allow_anonymous):
+        if self.is_open and not self.allow_anonymous:
             problems.append(
                 "listen: others can reach this address: add [[access]], or token_file, or username "
                 "and password_file, or set allow_anonymous = true"

@@ -16,6 +16,7 @@ from monitor.web.page.live import LivePages
 from monitor.web.page.shell import PageShell
 from monitor.web.principals import Principal
 from monitor.web.restricted.restricting import restricted_sources, seeing
+from monitor.web.settings import ServerSettings
 from monitor.web.views.all_views import AllViews
 from monitor.web.views.view import ViewSources
 
@@ -28,7 +29,7 @@ class Site:
         sources: ViewSources,
         *,
         tokens: FormTokens,
-        has_login: Callable[[], bool],
+        settings: Callable[[], ServerSettings],
         live: LivePages | None = None,
     ) -> None:
         """``live``: that of the whole, which says that something has changed, and not what."""
@@ -41,7 +42,7 @@ class Site:
             live=self.live,
             clock=clock,
             url=sources.settings.page_url,
-            has_login=has_login,
+            settings=settings,
         )
         self._streams = EventStreams(sources)
         requests = merged_requests(sources.shards)
@@ -63,12 +64,12 @@ class Sites:
     """The site of each principal: the whole, or that of the workspaces which the user sees."""
 
     def __init__(
-        self, sources: ViewSources, *, tokens: FormTokens, has_login: Callable[[], bool]
+        self, sources: ViewSources, *, tokens: FormTokens, settings: Callable[[], ServerSettings]
     ) -> None:
         self._sources = sources
         self._tokens = tokens
-        self._has_login = has_login
-        self.whole = Site(sources, tokens=tokens, has_login=has_login)
+        self._settings = settings
+        self.whole = Site(sources, tokens=tokens, settings=settings)
         self._restricted: dict[tuple[str, ...], Site] = {}  # by globs; as many as entries have
         self._making = asyncio.Lock()
 
@@ -93,7 +94,7 @@ class Sites:
         return Site(
             restricted_sources(self._sources, seeing(globs)),
             tokens=self._tokens,
-            has_login=self._has_login,
+            settings=self._settings,
             live=self.whole.live,
         )
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
+from monitor.cli.configuration_report import summary
 from monitor.cli.doctor_checks.descriptor_limit import check_file_descriptors
 from monitor.cli.doctor_checks.file_access import check_files
 from monitor.config import Configuration
@@ -170,3 +171,18 @@ async def test_traffic_in_the_clear_is_a_warning(tmp_path: Path) -> None:
             assert {outcomes(report)[subject] for subject in subjects} == {"warning"}
             assert "its token or password travels in the clear" in report["server TLS"].found
             assert "https://" in str(report["acme public_url"].hint)
+
+
+def test_check_repeats_that_the_server_is_open() -> None:
+    """Its summary says what ``allow_anonymous`` means, and only where others reach the address."""
+    open_server = ServerSettings(listen="0.0.0.0:9876", allow_anonymous=True)
+    local = ServerSettings(listen="127.0.0.1:9876", allow_anonymous=True)
+
+    lines = [
+        next(line for line in summary(Configuration(workspaces=(), server=server)) if "876" in line)
+        for server in (open_server, local)
+    ]
+    assert lines == [
+        "server 0.0.0.0:9876 (allow_anonymous: all who can reach it may do everything)",
+        "server 127.0.0.1:9876",
+    ]

@@ -142,6 +142,22 @@ EVERYWHERE = ServerSettings(listen="0.0.0.0:0", allow_anonymous=True)
 
 
 @pytest.mark.parametrize(
+    ("settings", "says_so"),
+    [
+        (EVERYWHERE, True),
+        (msgspec.structs.replace(EVERYWHERE, token=Secret("a token for scripts")), False),
+        (ServerSettings(listen="127.0.0.1:0", allow_anonymous=True), False),
+    ],
+    ids=["everywhere", "token", "loopback"],
+)
+async def test_a_page_that_is_open_to_others_says_so(site: Site, *, says_so: bool) -> None:
+    """Each page repeats that whoever reaches its address may do everything, where that is so."""
+    answer = await site.get("/runs", headers={"Authorization": "Bearer a token for scripts"})
+    assert answer.status == 200
+    assert ("(allow_anonymous)" in answer.text) == says_so
+
+
+@pytest.mark.parametrize(
     ("settings", "status"),
     [
         (EVERYWHERE, 200),

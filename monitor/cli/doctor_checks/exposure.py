@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from monitor.model.checks import CheckLine, ok, warning
-from monitor.model.outside import is_loopback
 from monitor.web.settings import ServerSettings
 
 _SUBJECT = "server access"
@@ -14,7 +13,7 @@ def check_access(server: ServerSettings) -> CheckLine:
     """Return who may use the server; a warning where those are all who reach its address."""
     if server.has_auth:
         return ok(_SUBJECT, f"{server.listen} lets in who logs in, or has its token or password")
-    if not is_loopback(server.host):
+    if server.is_open:
         return warning(
             _SUBJECT,
             f"allow_anonymous: all who can reach {server.listen} {_MAY}",

@@ -43,6 +43,7 @@ from monitor.web.page.static_files import StaticFiles
 from monitor.web.page.svg import SVG_FILTERS
 from monitor.web.page.template_filters import FILTERS, linked, pipeline_path, run_path
 from monitor.web.principals import Role
+from monitor.web.settings import ServerSettings
 from monitor.web.views.overview.status import StateSummary
 from monitor.web.views.view import NoParameters, View, WebPage
 
@@ -129,9 +130,12 @@ class PageShell:
         live: LivePages,
         clock: Clock,
         url: str | None = None,
-        has_login: Callable[[], bool] = lambda: False,
+        settings: Callable[[], ServerSettings] = ServerSettings,
     ) -> None:
-        """``url``: of the overview, as links from elsewhere have it; the page's own go without."""
+        """``url``: of the overview, as links from elsewhere have it; the page's own go without.
+
+        ``settings`` are those of now: a reload may change who is let in.
+        """
         self._pages = pages
         self.outage = StoreOutage(clock)  # of the JSON API too
         self._status = status
@@ -146,7 +150,7 @@ class PageShell:
             static=files.urls.__getitem__,
             version=__version__,
             own_url=url or "",
-            has_login=has_login,
+            settings=settings,
             menu=[page for page in pages if page.in_menu],
             run_path=run_path,
             pipeline_path=pipeline_path,

@@ -28,6 +28,10 @@ def access(
     expires_in: Annotated[
         str | None, typer.Option(metavar="TIME", help="add: as 90d; without it, never.")
     ] = None,
+    workspace: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GLOB", help="add: what it sees; may be repeated. Default: all."),
+    ] = None,
     output: OutputOptions,
     config: ConfigFile = CONFIG_FILE,
 ) -> None:
@@ -42,10 +46,15 @@ def access(
     if (action == "add") != (name is not None and role is not None):
         raise typer.BadParameter("write: list, or add NAME --role ROLE")
     if action == "list":
-        if expires_in is not None:
-            raise typer.BadParameter("--expires-in belongs to add")
+        for option, value in (("--expires-in", expires_in), ("--workspace", workspace)):
+            if value is not None:
+                raise typer.BadParameter(f"{option} belongs to add")
         lazy.access_entries.list_entries(config, form=output.form)
     else:
         lazy.access_entries.add_entry(
-            name or "", role=role or "", expires_in=expires_in, form=output.form
+            name or "",
+            role=role or "",
+            globs=workspace or (),
+            expires_in=expires_in,
+            form=output.form,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,23 @@ _LISTED = (
     Column("name", "name", Form.COPIED),
     Column("role", "role"),
     Column("known_by", "known by", Form.TEXT),
+    Column("workspaces", "workspaces", Form.TEXT),
     Column("expires_at", "expires", Form.INSTANT),
 )
 _NONE = "no [[access]] is configured; make one with: dataprep-monitor access add NAME --role ROLE"
 
 
-def add_entry(name: str, *, role: str, expires_in: str | None, form: OutputForm) -> None:
+def add_entry(
+    name: str, *, role: str, globs: Sequence[str], expires_in: str | None, form: OutputForm
+) -> None:
     """Print a new token, and the entry that lets its holder in.
+
+    Args:
+        name: of the person or program.
+        role: what the holder may do.
+        globs: of the workspaces that the holder sees; empty for all.
+        expires_in: such as 90d; None for never.
+        form: of what is printed.
 
     Raises:
         ConfigurationError: with one sentence for each problem of the options.
@@ -39,10 +50,14 @@ def add_entry(name: str, *, role: str, expires_in: str | None, form: OutputForm)
     if role not in list(Role):
         known = ", ".join(Role)
         problems.append(f"--role: {role[:40]!r} is none of {known}{did_you_mean(role, list(Role))}")
+    if "" in globs:
+        problems.append("--workspace: '' fits no name; write a name or a glob, such as 'finance*'")
     if problems:
         raise ConfigurationError(problems)
     token = new_token(name)
     entry: dict[str, Any] = {"name": name, "role": role, "token_hash": hash_of(token)}
+    if globs:
+        entry["workspaces"] = list(globs)
     if expires_in is not None:
         entry["expires_at"] = _end("--expires-in", expires_in)
     if form is OutputForm.JSON:
@@ -74,7 +89,14 @@ def list_entries(config: Path, *, form: OutputForm) -> None:
         ways += [f"group {group}" for group in entry.groups]
         is_over = entry.expires_at is not None and entry.expires_at <= now
         rows.append(
-            _row(entry.name, entry.role, ways, expires_at=entry.expires_at, is_over=is_over)
+            _row(
+                entry.name,
+                entry.role,
+                ways,
+                globs=entry.workspaces,
+                expires_at=entry.expires_at,
+                is_over=is_over,
+            )
         )
     print_rows(rows, _LISTED, form, empty=_NONE)
 
@@ -84,6 +106,7 @@ def _row(
     role: Role,
     ways: list[str],
     *,
+    globs: Sequence[str] = (),
     expires_at: datetime | None = None,
     is_over: bool = False,
 ) -> dict[str, Any]:
@@ -91,6 +114,7 @@ def _row(
         "name": name,
         "role": str(role),
         "known_by": ", ".join(ways) + (" (expired)" if is_over else ""),
+        "workspaces": ", ".join(globs) or "all",
         "expires_at": None if expires_at is None else expires_at.isoformat(),
     }
 
@@ -103,6 +127,6 @@ def _end(option: str, text: str) -> datetime:
         raise ConfigurationError(f"{option}: {text[:40]!r} ends after the year 9999") from exc
 
 
-def _toml(value: str | datetime) -> str:
+def _toml(value: str | list[str] | datetime) -> str:
     # What JSON escapes, TOML escapes alike; an instant stands bare.
     return value.isoformat() if isinstance(value, datetime) else json.dumps(value)

@@ -28,7 +28,8 @@ def test_a_new_entry_can_be_pasted(
 ) -> None:
     """What ``add`` prints is TOML that ``list`` reads, and holds the hash, never the token."""
     monkeypatch.setenv("WORKSPACE_TOKEN", "the token of a workspace")
-    assert typed("add", "ada", "--role", "operate", "--expires-in", "90d") == 0
+    globs = ("--workspace", "acme", "--workspace", "finance*")
+    assert typed("add", "ada", "--role", "operate", *globs, "--expires-in", "90d") == 0
     lines = capsys.readouterr().out.splitlines()
     token, entry = lines[1].strip(), "\n".join(line.strip() for line in lines[3:])
     file = tmp_path / "monitor.toml"
@@ -41,6 +42,7 @@ def test_a_new_entry_can_be_pasted(
     assert token not in entry
     assert tomllib.loads(entry)["access"][0]["role"] == "operate"
     assert (row["name"], row["role"], row["known_by"]) == ("ada", "operate", "token")
+    assert row["workspaces"] == "acme, finance*"
     assert timedelta(days=89) < ends_at - datetime.now(UTC) <= timedelta(days=90)
 
 
@@ -69,7 +71,7 @@ def test_all_ways_in_are_listed(
     assert typed("list", "-c", str(file), "--json") == 0
     server, night = json.loads(capsys.readouterr().out)
 
-    assert (server["name"], server["role"]) == ("token", "admin")
+    assert (server["name"], server["role"], server["workspaces"]) == ("token", "admin", "all")
     assert night["known_by"] == "user eve, group ops, group staff (expired)"
 
 
@@ -81,6 +83,8 @@ def test_all_ways_in_are_listed(
         (["add", "ada"], ["write: list, or add NAME --role ROLE"]),
         (["add", "--role", "read"], ["write: list, or add NAME --role ROLE"]),
         (["list", "--expires-in", "1d"], ["--expires-in belongs to add"]),
+        (["list", "--workspace", "acme"], ["--workspace belongs to add"]),
+        (["add", "ada", "--role", "read", "--workspace", ""], ["--workspace: '' fits no name"]),
         (["remove", "ada"], ["'remove' is none of add, list"]),
         (["add", "a", "--role", "read", "--expires-in", "soon"], ["is no length of time"]),
         (["add", "a", "--role", "read", "--expires-in", "9999999w"], ["after the year 9999"]),

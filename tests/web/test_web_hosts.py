@@ -151,7 +151,7 @@ EVERYWHERE = ServerSettings(listen="0.0.0.0:0", allow_anonymous=True)
     ids=["everywhere", "token", "loopback"],
 )
 async def test_a_page_that_is_open_to_others_says_so(site: Site, *, says_so: bool) -> None:
-    """Each page repeats that whoever reaches its address may do everything, where that is so."""
+    """Each page repeats that all who can reach its address may do everything, where that is so."""
     answer = await site.get("/runs", headers={"Authorization": "Bearer a token for scripts"})
     assert answer.status == 200
     assert ("(allow_anonymous)" in answer.text) == says_so

@@ -10,7 +10,8 @@ import base64
 import hmac
 import math
 import secrets
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from http import HTTPStatus
 from urllib.parse import urlencode
 
@@ -22,12 +23,13 @@ from monitor.listening.credentials import InvalidCredentials
 from monitor.listening.http_listener import is_from_proxy, remember_authenticated, source_of
 from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.clock import Clock
+from monitor.model.errors import BusError
 from monitor.web.access.guesses import Guesses
 from monitor.web.access.people import People, Recognised
 from monitor.web.access.routes import Routes
 from monitor.web.access.sessions import Sessions
 from monitor.web.access.token_hashes import TokenHashes
-from monitor.web.http.access import AUTHOR, READING
+from monitor.web.http.access import AUTHOR, READING, STILL_LET_IN
 from monitor.web.http.problem_details import (
     Handler,
     ProblemDetails,
@@ -103,6 +105,13 @@ class Authenticator:
             if found is not None:
                 return found
         return self._vouched(request)
+
+    async def still_lets_in(self, request: web.Request, principal: Principal) -> bool:
+        """Return whether a request that is being answered would come in now as it did."""
+        try:
+            return await self.principal(request) == principal
+        except (ProblemDetails, BusError):
+            return False
 
     async def recognised(
         self, request: web.Request, credentials: tuple[str, str] | None
@@ -224,6 +233,10 @@ def authenticate(authenticator: Authenticator, routes: Routes) -> Middleware:
         if principal is None:
             return await handler(request) if needed is None else _unknown(request, authenticator)
         request[PRINCIPAL], request[AUTHOR] = principal, principal.name
+        still: Callable[[], Awaitable[bool]] = partial(
+            authenticator.still_lets_in, request, principal
+        )
+        request[STILL_LET_IN] = still
         if authenticator.is_needed:
             remember_authenticated(request)
         return await handler(request)

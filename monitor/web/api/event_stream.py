@@ -16,6 +16,7 @@ from monitor.model.events import EventType
 from monitor.model.slices import in_slices
 from monitor.outputs.cloudevents import CONTENT_TYPE
 from monitor.web.api.route_types import RawRoute
+from monitor.web.http.access import STILL_LET_IN
 from monitor.web.http.request_parsing import parse_query
 from monitor.web.http.stream_slots import StreamSlots
 from monitor.web.views.events import (
@@ -98,7 +99,8 @@ class EventStreams:
         await response.prepare(request)
         if request.method == hdrs.METH_HEAD:
             return response
-        task = asyncio.create_task(self._pump(response, query, position), name="event stream")
+        pump = self._pump(request, response, query, position)
+        task = asyncio.create_task(pump, name="event stream")
         self._open.add(task)
         try:
             await task
@@ -133,10 +135,14 @@ class EventStreams:
         return farthest(begins) if begins else await positions.newest()
 
     async def _pump(
-        self, response: web.StreamResponse, query: StreamQuery, position: LogPosition
+        self,
+        request: web.Request,
+        response: web.StreamResponse,
+        query: StreamQuery,
+        position: LogPosition,
     ) -> None:
         sent_at = self._clock.monotonic()
-        while True:
+        while await request[STILL_LET_IN]():
             recorded = await self._log.events(position.by_shard, limit=_BATCH)
             async for entry in in_slices(recorded, size=_IN_A_SLICE):
                 position.includes(entry)

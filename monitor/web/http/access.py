@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
@@ -36,6 +36,8 @@ _PORTS = {"http": 80, "https": 443}
 
 AUTHOR = web.RequestKey("author", str)  # who sends a request, as the log and the audit name him
 IS_OURS = web.RequestKey("is_ours", bool)  # False where another name is asked for
+# Returns whether a request that was let in would be again, as the same user: for long answers.
+STILL_LET_IN: web.RequestKey[Callable[[], Awaitable[bool]]] = web.RequestKey("still_let_in")
 _PATH_SHOWN = 200  # characters
 _BODY_SHOWN = 1_000
 

@@ -11,6 +11,7 @@ from aiohttp import hdrs, web
 from monitor.listening.http_listener import source_of
 from monitor.model.clock import Clock
 from monitor.model.events import Event
+from monitor.web.http.access import STILL_LET_IN
 from monitor.web.http.stream_slots import StreamSlots
 
 _SHORTEST_SECONDS = 2.0  # between two changes, so that a flood of events costs little
@@ -74,7 +75,7 @@ class LivePages:
         await response.prepare(request)
         if request.method == hdrs.METH_HEAD:
             return response
-        task = asyncio.create_task(self._report(response), name="live page")
+        task = asyncio.create_task(self._report(request, response), name="live page")
         self._open.add(task)
         try:
             await task
@@ -94,8 +95,8 @@ class LivePages:
         for task in self._open:
             task.cancel()
 
-    async def _report(self, response: web.StreamResponse) -> None:
-        while True:
+    async def _report(self, request: web.Request, response: web.StreamResponse) -> None:
+        while await request[STILL_LET_IN]():
             changed = self._changed
             async with asyncio.timeout(_SEND_SECONDS):
                 await response.write(f"event: changed\ndata: {self.version}\n\n".encode())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import structlog
 from monitor.web.principals import Role
 from monitor.web.settings import ServerSettings
 from tests.web.form_client import Browser
-from tests.web.people import ENTRIES, PEOPLE, entry, log_in, token_of
+from tests.web.people import ENTRIES, PEOPLE, bearer, entry, log_in, token_of
 from tests.web.serving import serving
 from tests.web.site import Site
 
@@ -162,3 +164,26 @@ async def test_a_form_of_another_browser_is_refused(site: Site, browser: Browser
     fields = {"username": "", "secret": token_of("read-user"), "next": "/", "token": token}
 
     assert (await browser.send("/login", fields)).status == 403
+
+
+async def test_guesses_at_once_are_no_more_than_one_after_another(site: Site) -> None:
+    """Of ninety tokens at once some six are compared: another user logs in beside them."""
+    guesses = [site.get("/runs", headers=bearer(f"read-user.{n}")) for n in range(90)]
+    statuses = Counter([answer.status for answer in await asyncio.gather(*guesses)])
+    async with site.from_address("127.0.0.2") as elsewhere:
+        right = await elsewhere.get(f"{site.url}/runs", headers=bearer(token_of("read-user")))
+
+    assert 5 <= statuses[401] <= 8
+    assert statuses[429] == 90 - statuses[401]
+    assert right.status == 200
+
+
+async def test_a_withdrawn_token_is_a_guess_like_any_other(site: Site) -> None:
+    """That it was right once does not let its holder ask for comparisons without end."""
+    headers = bearer(token_of("read-user"))
+    before = (await site.get("/runs", headers=headers)).status
+    site.server.reconfigure(msgspec.structs.replace(PEOPLE, access=ENTRIES[2:]))
+    after = [(await site.get("/runs", headers=headers)).status for _ in range(8)]
+
+    assert before == 200
+    assert after == [401] * 6 + [429] * 2

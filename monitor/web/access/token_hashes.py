@@ -18,7 +18,6 @@ from monitor.model.bounded_memory import BoundedMemory
 
 _RANDOM_BYTES = 32
 _REMEMBERED = 1_000
-_AT_ONCE = 2  # each computation takes 19 MiB and some ten ms of a processor
 # Where no entry has the name of a token, it is compared with this.
 _OF_NO_ENTRY = (
     "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5bm9ib2R5$dwTzTfQOKFKKmT4iZhD2OK1D5xkYS1cRBkaHmj0Wjkw"
@@ -44,7 +43,6 @@ class TokenHashes:
         self._key = secrets.token_bytes(_RANDOM_BYTES)
         # The digest of a token -> the hash that it fits.
         self._right: BoundedMemory[bytes, str] = BoundedMemory(_REMEMBERED)
-        self._room = asyncio.Semaphore(_AT_ONCE)
 
     async def matching(self, token: str, hashes: Sequence[str]) -> str | None:
         """Return the hash that the token fits; None where none does, which takes as long."""
@@ -52,9 +50,7 @@ class TokenHashes:
         if (known := self._right.get(digest)) in hashes:
             return known
         for expected in hashes or (_OF_NO_ENTRY,):
-            async with self._room:
-                is_right = await asyncio.to_thread(_is_right, token, expected)
-            if is_right and expected in hashes:
+            if await asyncio.to_thread(_is_right, token, expected) and expected in hashes:
                 self._right.put(digest, expected)
                 return expected
         return None

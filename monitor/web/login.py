@@ -106,7 +106,7 @@ class LoginPages:
         if (former := session_of(request)) is not None:
             await sessions.end(former)
         principal = recognised.principal
-        # Once it is known who it is: wrong guesses are counted by source, and leave no lines.
+        # Once it is known who it is: wrong guesses leave lines in sum.
         line = self._audit.line("log_in", person=principal.name, source=source_of(request))
         await self._audit.store(line)
         session_id = await sessions.begin(recognised, groups=groups)

@@ -10,7 +10,7 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from monitor.listening.http_listener import is_secure
+from monitor.listening.http_listener import is_secure, source_of
 from monitor.model.clock import Clock
 from monitor.web.access.authentication import Authenticator
 from monitor.web.access.openid import OpenIdError, OpenIdProvider, PendingLogin
@@ -85,6 +85,7 @@ class OpenIdLogin:
             return self._refused(request, exc, leads_to=pending.leads_to)
         principal = self._authenticator.vouched(user.name, user.groups)
         if principal is None:
+            self._authenticator.on_refused(source_of(request))
             problem = OpenIdError(f"the user {user.name} has no entry in [[access]]")
             return self._refused(request, problem, status=HTTPStatus.FORBIDDEN)
         answer = leading_to(own_path(pending.leads_to))

@@ -19,8 +19,9 @@ from werkzeug.serving import make_server
 
 from monitor.model.secrets import Secret
 from monitor.web.settings import OidcSettings, ServerSettings
+from tests.app.eventually import eventually
 from tests.web.form_client import Browser, Reply
-from tests.web.people import PEOPLE
+from tests.web.people import PEOPLE, bearer, token_of
 from tests.web.site import Site
 
 # The provider's own library warns of its future.
@@ -172,6 +173,20 @@ async def test_a_user_without_an_entry_is_told(
     assert why in reply.text
     assert "Token or password" in reply.text
     assert (await browser.get("/runs")).status == 401
+
+
+async def test_a_user_without_an_entry_is_counted_in_the_audit(
+    site: Site, browser: Browser
+) -> None:
+    """By its source, as wrong tokens are."""
+    await log_in(browser, "eve")
+    await site.clock.advance(60)
+
+    async def is_there() -> bool:
+        lines = (await site.get("/api/v1/audit", headers=bearer(token_of("admin-user")))).document
+        return [line["request"]["times"] for line in lines["data"]] == [1]
+
+    await eventually(is_there, why="no line counts it", within_seconds=5)
 
 
 @pytest.mark.parametrize("off_by", [timedelta(hours=2), timedelta(hours=-2)])

@@ -239,7 +239,7 @@ async def test_lines_come_in_pages_and_since_a_time(site: Site) -> None:
 
 @pytest.mark.parametrize("settings", [PEOPLE], ids=["people"])
 async def test_logs_in_and_out_leave_lines(site: Site) -> None:
-    """Of the person, with role and way in; a wrong secret leaves none, and no line has it."""
+    """Of the person, with role and way in; a wrong secret leaves none at once, and is in none."""
     browser = Browser(site)
     try:
         form = {"username": "", "secret": "wrong-secret", "next": "/"}

@@ -61,9 +61,12 @@ class Authenticator:
         *,
         sessions: Sessions,
         wrong: InvalidCredentials,
+        on_refused: Callable[[str], None],
         clock: Clock,
     ) -> None:
+        """``on_refused`` is called with the source of each log-in that is refused."""
         self.sessions = sessions
+        self.on_refused = on_refused
         self._started_with = settings
         self._hashes = TokenHashes()
         self._wrong = wrong
@@ -135,6 +138,7 @@ class Authenticator:
             wait = self._guesses.wait_seconds(source)
             if wait and self._right.get(digest) is None:
                 self._wrong.refuse(source)
+                self.on_refused(source)
                 raise TooManyGuesses(wait)
             found = None if credentials is None else await self._compared(username, secret)
             if found is not None:
@@ -142,6 +146,7 @@ class Authenticator:
                 return found
             self._right.forget(digest)
             self._guesses.add(source)
+            self.on_refused(source)
         await self._wrong.delay(source)
         raise ProblemDetails(401, "the token or password is wrong, or is accepted no more")
 

@@ -60,7 +60,7 @@ class LoginPages:
         leads_to = own_path(request.query.get("next", ""))
         if PRINCIPAL in request:
             return leading_to(leads_to)
-        return self.shown(request, leads_to)
+        return await self.shown(request, leads_to)
 
     async def _log_in(self, request: web.Request) -> web.Response:
         """Begin a session for who shows a token, or a user name and password.
@@ -72,14 +72,14 @@ class LoginPages:
         fields, token = await read_form(request, _FIELDS, hidden=("secret",))
         leads_to = own_path(fields.get("next", ""))
         username = fields.get("username", "").strip()
-        if stale := self._tokens.problem(request, token):
-            return self.shown(request, leads_to, notice=stale, username=username, status=403)
+        if stale := await self._tokens.problem(request, token):
+            return await self.shown(request, leads_to, notice=stale, username=username, status=403)
         try:
             recognised = await self._authenticator.recognised(
                 request, (username, fields.get("secret", "").strip())
             )
         except ProblemDetails as problem:
-            answer = self.shown(
+            answer = await self.shown(
                 request,
                 leads_to,
                 notice=f"{problem.detail[:1].upper()}{problem.detail[1:]}.",
@@ -125,7 +125,7 @@ class LoginPages:
 
     async def _log_out(self, request: web.Request) -> web.Response:
         _, token = await read_form(request, ())
-        if stale := self._tokens.problem(request, token):
+        if stale := await self._tokens.problem(request, token):
             raise ProblemDetails(HTTPStatus.FORBIDDEN, stale.removesuffix("."))
         await request[WRITE].begin(None)
         if (session_id := session_of(request)) is not None:
@@ -148,13 +148,13 @@ class LoginPages:
             url=request.path_qs,
             apis=(),
             principal=principal,
-            token=self._tokens.token(key),
+            token=await self._tokens.token(key),
         )
         answer = page_of_its_own(body, HTTPStatus.OK)
         self._tokens.keep(answer, key, is_secure=is_secure(request))
         return answer
 
-    def shown(
+    async def shown(
         self,
         request: web.Request,
         leads_to: str,
@@ -172,7 +172,7 @@ class LoginPages:
             has_openid=self._authenticator.settings.oidc is not None,
             notice=notice,
             username=username,
-            token=self._tokens.token(key),
+            token=await self._tokens.token(key),
         )
         answer = page_of_its_own(body.encode(), status)
         self._tokens.keep(answer, key, is_secure=is_secure(request))

@@ -60,7 +60,7 @@ class OpenIdLogin:
         try:
             url, pending = await self._provider().begin(leads_to)
         except OpenIdError as exc:
-            return self._refused(request, exc, leads_to=leads_to)
+            return await self._refused(request, exc, leads_to=leads_to)
         answer = leading_to(url)
         answer.set_cookie(
             _COOKIE,
@@ -78,23 +78,23 @@ class OpenIdLogin:
         pending = _pending(request)
         if pending is None:
             problem = OpenIdError("this log-in did not begin here, or too long ago; try again")
-            return self._refused(request, problem, status=HTTPStatus.BAD_REQUEST)
+            return await self._refused(request, problem, status=HTTPStatus.BAD_REQUEST)
         try:
             user = await self._provider().finish(_code(request), pending)
         except OpenIdError as exc:
-            return self._refused(request, exc, leads_to=pending.leads_to)
+            return await self._refused(request, exc, leads_to=pending.leads_to)
         principal = self._authenticator.vouched(user.name, user.groups)
         if principal is None:
             self._authenticator.on_refused(source_of(request))
             problem = OpenIdError(f"the user {user.name} has no entry in [[access]]")
-            return self._refused(request, problem, status=HTTPStatus.FORBIDDEN)
+            return await self._refused(request, problem, status=HTTPStatus.FORBIDDEN)
         answer = leading_to(own_path(pending.leads_to))
         recognised = Recognised(principal=principal)
         await self._pages.keep_session(request, answer, recognised, groups=user.groups)
         answer.del_cookie(_COOKIE, path=BEGIN)
         return answer
 
-    def _refused(
+    async def _refused(
         self,
         request: web.Request,
         problem: OpenIdError,
@@ -104,7 +104,7 @@ class OpenIdLogin:
     ) -> web.Response:
         log.warning("openid log-in failed", reason=one_line(str(problem)))
         text = str(problem)
-        return self._pages.shown(
+        return await self._pages.shown(
             request, leads_to, notice=f"{text[:1].upper()}{text[1:]}.", status=status
         )
 

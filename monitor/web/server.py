@@ -28,6 +28,7 @@ from monitor.web.audit.refused_logins import RefusedLogins
 from monitor.web.health import ClusterProblems, DaemonStatus, ReadChecks, Readiness, readiness
 from monitor.web.http.access import IS_OURS, log_writes, refuse_foreign
 from monitor.web.http.form_bodies import FormTokens
+from monitor.web.http.form_keys import FormKeys
 from monitor.web.http.problem_details import errors_as_problems
 from monitor.web.http.read_limits import limit_reads
 from monitor.web.http.request_parsing import BODY_SECONDS
@@ -105,7 +106,7 @@ class Server:
             cluster_problems=cluster_problems,
             is_shared=refresh is not None,
         )
-        tokens = FormTokens(clock=clock)
+        tokens = FormTokens(FormKeys(entries, clock=clock), clock=clock)
         self.sites = Sites(
             sources,
             tokens=tokens,

@@ -14,7 +14,7 @@ from monitor.alerting.alerts.instance import AlertInstance, AlertSpan, Fingerpri
 from monitor.alerting.alerts.pending_step import FirstEvaluated, TransitionCount
 from monitor.app.consumer_states import WorkspaceStates
 from monitor.bus.contract import Change, DeadLetter, Start, StateEntry, Step
-from monitor.bus.contract.store_entries import AUDIT_TOPIC, SESSION_TOPIC
+from monitor.bus.contract.store_entries import AUDIT_TOPIC, FORM_TOPIC, SESSION_TOPIC
 from monitor.bus.dump import postgres_store, sqlite_store
 from monitor.bus.dump.dump_file import DumpReader
 from monitor.bus.dump.dump_records import (
@@ -148,7 +148,7 @@ async def fill(path: Path, *, unread: str = "mqtt") -> None:
         ),
         timeout_seconds=SOON,
     )
-    for topic in (AUDIT_TOPIC, SESSION_TOPIC):
+    for topic in (AUDIT_TOPIC, FORM_TOPIC, SESSION_TOPIC):
         await bus.entries.put(topic, {"k1": b"\xff", "k2": b"{}"}, timeout_seconds=SOON)
     await bus.receive(callback(2, workspace="beta"), inbox_bound=10, timeout_seconds=SOON)
     letter = DeadLetter(position=5, event=ALL_EVENTS[4], reason="no", refused_at=NOW)
@@ -247,7 +247,7 @@ async def stored_in(url: str) -> Stored:
     async with source_of(url) as source:
         stored = {table: [row async for row in source.rows(table)] for table in StoreTable}
     entries = stored[StoreTable.STORE_ENTRY]
-    stored[StoreTable.STORE_ENTRY] = [entry for entry in entries if entry.row[0] != SESSION_TOPIC]
+    stored[StoreTable.STORE_ENTRY] = [entry for entry in entries if entry.row[0] == AUDIT_TOPIC]
     return stored
 
 

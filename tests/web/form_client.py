@@ -68,5 +68,9 @@ class Browser:
         ) as response:
             return Reply(response, await response.text())
 
+    def turn_to(self, site: Site) -> None:
+        """Send what follows to another daemon of the same name, as a balancer does."""
+        self._site = site
+
     async def close(self) -> None:
         await self.session.close()

@@ -46,26 +46,22 @@ async def serving(
     *,
     reports: tuple[ReportSettings, ...] = (),
     workspaces: tuple[str, ...] = ("acme",),
+    store: SqliteBus | None = None,
 ) -> AsyncIterator[Site]:
-    """Yield a server that listens, with a client and all that a test may change behind it."""
+    """Yield a server that listens, with a client and all that a test may change behind it.
+
+    ``store``: that of another server, which this one shares with it.
+    """
     clock, live_state = ManualClock(), LiveState(workspaces)
     registry, alerting = CollectorRegistry(), FakeAlerting(now=clock.now)
-    bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=registry)
+    bus = store or await SqliteBus.open(folder / "state.db", clock=clock, registry=registry)
     findings = {"store": ok("store", "writable")}
     requested: list[tuple[Any, ...]] = []
 
     async def find() -> list[CheckLine]:
         return [findings["store"]]
 
-    shard = ShownShard(
-        name=SOLE,
-        bus=bus,
-        live=live_state.view,
-        alerting=alerting.requests(),
-        requests=_requests(requested),
-        outputs=lambda: _OUTPUTS,
-    )
-    shards = {SOLE: shard}
+    shards = {SOLE: _shard(bus, live_state, alerting, requested)}
     server = Server(
         settings=settings,
         shards=lambda: shards,
@@ -99,7 +95,21 @@ async def serving(
             await server.stop()
             for task in tasks:
                 task.cancel()
-    await bus.close()
+    if store is None:
+        await bus.close()
+
+
+def _shard(
+    bus: SqliteBus, live_state: LiveState, alerting: FakeAlerting, requested: list[tuple[Any, ...]]
+) -> ShownShard:
+    return ShownShard(
+        name=SOLE,
+        bus=bus,
+        live=live_state.view,
+        alerting=alerting.requests(),
+        requests=_requests(requested),
+        outputs=lambda: _OUTPUTS,
+    )
 
 
 async def _render(accept: str) -> tuple[bytes, str]:

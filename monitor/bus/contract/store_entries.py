@@ -13,6 +13,7 @@ from monitor.model.errors import BusFullError
 
 # Topics. A dump has the entries of `DUMPED_TOPICS`; others stay with their store.
 AUDIT_TOPIC = "audit"
+FORM_TOPIC = "form"
 SESSION_TOPIC = "session"
 DUMPED_TOPICS = (AUDIT_TOPIC,)
 

@@ -116,7 +116,7 @@ class FormPages:
         try:
             values, token = await read_form(request, form.fields)
             try:
-                self._refuse_stale(request, token)
+                await self._refuse_stale(request, token)
                 write = request[WRITE]
                 await write.begin({**request.match_info, **values})
                 leads_to = await form.submit(request.match_info, values, token=token, write=write)
@@ -135,8 +135,8 @@ class FormPages:
         self._live.touch()  # no open page is to show the former state
         return web.Response(status=303, headers={"Location": leads_to, "Cache-Control": "no-store"})
 
-    def _refuse_stale(self, request: web.Request, token: str) -> None:
-        if stale := self._tokens.problem(request, token):
+    async def _refuse_stale(self, request: web.Request, token: str) -> None:
+        if stale := await self._tokens.problem(request, token):
             raise Refused(notice=stale, status=HTTPStatus.FORBIDDEN)
 
     async def _answer(
@@ -156,7 +156,7 @@ class FormPages:
             url=request.path_qs,
             apis=(),
             form=state,
-            token=self._tokens.token(key),
+            token=await self._tokens.token(key),
             person=person_of(request),
             **state.shown,
         )  # fmt: skip

@@ -19,6 +19,7 @@ from aiohttp import web
 
 from monitor.listening.http_listener import is_secure
 from monitor.model.clock import Clock
+from monitor.web.http.form_keys import FORM_SECONDS, FormKeys
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import BODY, BODY_SECONDS, SHOWN, one_line
 
@@ -28,49 +29,64 @@ COOKIE = "dataprep_monitor_form"
 SECURE_COOKIE = f"__Host-{COOKIE}"
 _KEY_BYTES = 32
 _KEY = re.compile(r"[A-Za-z0-9_-]{43}")
-_FORM_SECONDS = 12 * 3_600.0  # for a person to fill in a form
+# When it was made, in seconds since 1970, the name of the key that signed it, and a number.
+_ISSUED = re.compile(r"([0-9]{1,12})-([^-]+)-[0-9a-f]{16}")
 _FIELDS = 20
+_TOO_OLD = "This form was too old, and nothing was changed. Check it and send it again."
 _FORM_BODY_BYTES = 32 * 1024
 
 Fields = dict[str, str]
 
 
 class FormTokens:
-    """Makes and checks tokens. They are good in this life of the daemon only."""
+    """Makes and checks tokens. All daemons of a store accept those of each."""
 
-    def __init__(self, *, clock: Clock) -> None:
+    def __init__(self, keys: FormKeys, *, clock: Clock) -> None:
+        self._keys = keys
         self._clock = clock
-        self._secret = secrets.token_bytes(_KEY_BYTES)
 
     def key_of(self, request: web.Request) -> str:
         """Return the key in the browser's cookie; a new one where it has none."""
         key = _cookie_of(request)
         return key if _KEY.fullmatch(key) else secrets.token_urlsafe(_KEY_BYTES)
 
-    def token(self, key: str) -> str:
-        """Return a token for one form of that browser; each is another one."""
-        issued = f"{int(self._clock.monotonic())}-{secrets.token_hex(8)}"
-        return f"{issued}-{self._signed(key, issued)}"
+    async def token(self, key: str) -> str:
+        """Return a token for one form of that browser; each is another one.
 
-    def problem(self, request: web.Request, token: str) -> str | None:
-        """Return why a token is not accepted, as a sentence for the person; None where it is."""
+        Raises:
+            BusUnavailableError: the store holds no key yet, and takes none.
+        """
+        signing = await self._keys.own()
+        now = int(self._clock.now().timestamp())
+        issued = f"{now}-{signing.name}-{secrets.token_hex(8)}"
+        return f"{issued}-{_signed(signing.key, key, issued)}"
+
+    async def problem(self, request: web.Request, token: str) -> str | None:
+        """Return why a token is not accepted, as a sentence for the person; None where it is.
+
+        Raises:
+            BusUnavailableError: the key that signed it cannot be read.
+        """
         key = _cookie_of(request)
         if not _KEY.fullmatch(key):
             return "Your browser sent no cookie of this server; allow it, and send the form again."
         issued, _, signature = token.rpartition("-")
-        is_ours = hmac.compare_digest(signature.encode(), self._signed(key, issued).encode())
-        began = issued.partition("-")[0]
-        if not is_ours or self._clock.monotonic() - int(began) > _FORM_SECONDS:
-            return "This form was too old, and nothing was changed. Check it and send it again."
-        return None
+        parts = _ISSUED.fullmatch(issued)
+        signing = None if parts is None else await self._keys.of(parts[2])
+        if parts is None or signing is None:
+            return _TOO_OLD
+        is_ours = hmac.compare_digest(signature.encode(), _signed(signing, key, issued).encode())
+        is_old = self._clock.now().timestamp() - int(parts[1]) > FORM_SECONDS
+        return _TOO_OLD if is_old or not is_ours else None
 
     def keep(self, response: web.StreamResponse, key: str, *, is_secure: bool) -> None:
         """Let the browser keep the key of its forms."""
         name = SECURE_COOKIE if is_secure else COOKIE
         response.set_cookie(name, key, path="/", httponly=True, samesite="Strict", secure=is_secure)
 
-    def _signed(self, key: str, issued: str) -> str:
-        return hmac.new(self._secret, f"{key} {issued}".encode(), "sha256").hexdigest()
+
+def _signed(signing: bytes, key: str, issued: str) -> str:
+    return hmac.digest(signing, f"{key} {issued}".encode(), "sha256").hex()
 
 
 def _cookie_of(request: web.Request) -> str:

@@ -198,18 +198,19 @@ class Server:
     def _middlewares(self, routes: Routes) -> list[Middleware]:
         """Return what a request passes before its handler, the outermost first."""
         settings, refusals, clock = self._settings, self._refusals, self._clock
+        outage = self.sites.whole.page.outage
         return [
             in_pieces,
             problems_as_pages(self.sites.whole.page, self._shell_of),
             refuse_foreign(
                 settings, refusals, must_authenticate=lambda: self._authenticator.is_needed
             ),
-            authenticate(self._authenticator, routes),
+            authenticate(self._authenticator, routes, outage),
             limit_reads(settings, refusals, clock=clock),
             log_writes(settings, refusals, clock=clock),
             audit_writes(self._audit, routes),
             authorize(routes),
-            errors_as_problems(self.sites.whole.page.outage),
+            errors_as_problems(outage),
             _prepared(self.follower.request, *([] if self._refresh is None else [self._refresh])),
         ]
 

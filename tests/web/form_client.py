@@ -7,6 +7,7 @@ import re
 
 import aiohttp
 
+from tests.web.served_cluster import ServedCluster
 from tests.web.site import Site
 
 _TOKEN = re.compile(r'name="token" value="([^"]+)"')
@@ -33,7 +34,7 @@ class Reply:
 class Browser:
     """One browser with its own cookies; it follows no redirect by itself."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site | ServedCluster) -> None:
         self._site = site
         # An address has no name: aiohttp keeps its cookies only if told so.
         jar = aiohttp.CookieJar(unsafe=True)

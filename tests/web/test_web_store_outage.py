@@ -12,6 +12,8 @@ from monitor.model.errors import BusUnavailableError
 from monitor.web.http.problem_details import StoreOutage, errors_as_problems
 from monitor.web.settings import ServerSettings
 from tests.clocks import ManualClock
+from tests.web.form_client import Browser
+from tests.web.people import PEOPLE, log_in, token_of
 from tests.web.served_cluster import served_cluster
 
 
@@ -80,3 +82,27 @@ async def test_an_outage_is_one_for_pages_and_data(tmp_path: Path) -> None:
     events = [line["event"] for line in lines]
     assert events.count("request cannot be served now") == 1
     assert {*events} <= {"request cannot be served now", "task waits for the store"}
+
+
+async def test_a_session_that_cannot_be_read_is_an_outage(tmp_path: Path) -> None:
+    """Who is logged in gets 503 with the reason, and what is open to strangers; no trace is logged.
+
+    A token works as before, and the log has one line.
+    """
+    async with served_cluster(tmp_path, PEOPLE, "acme") as cluster:
+        browser = Browser(cluster)
+        await log_in(browser, token_of("read-user"))
+        await cluster.shards["acme"].bus.close()
+        with structlog.testing.capture_logs() as lines:
+            paths = ("/runs", "/api/v1/runs", "/account", "/none", "/metrics")
+            refused = [await browser.get(path, Accept="text/html") for path in paths]
+            open_ones = [await browser.get(path) for path in ("/healthz", "/readyz", "/login")]
+            authorization = f"Bearer {token_of('read-user')}"
+            metrics = await browser.get("/metrics", Authorization=authorization)
+        await browser.close()
+    assert [reply.status for reply in refused] == [503] * len(paths)
+    assert all("the store is closed" in reply.text.lower() for reply in refused)
+    assert [reply.status for reply in (*open_ones, metrics)] == [200] * 4
+    events = [line["event"] for line in lines]
+    assert events.count("request cannot be served now") == 1
+    assert "request failed" not in events

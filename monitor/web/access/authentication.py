@@ -34,7 +34,9 @@ from monitor.web.http.access import AUTHOR, READING, STILL_LET_IN
 from monitor.web.http.problem_details import (
     Handler,
     ProblemDetails,
+    StoreOutage,
     is_for_people,
+    outage_response,
     problem_response,
 )
 from monitor.web.principals import ANYBODY, Principal, WayIn
@@ -100,7 +102,7 @@ class Authenticator:
         Raises:
             ProblemDetails: the credentials are wrong (401), come from where none are taken (403),
                 or must wait (429).
-            BusUnavailableError: the sessions cannot be read.
+            BusError: the session cannot be read.
         """
         if not self.is_needed:
             return ANYBODY
@@ -229,8 +231,11 @@ def _in_header(request: web.Request) -> tuple[str, str] | None:
     return username, password
 
 
-def authenticate(authenticator: Authenticator, routes: Routes) -> Middleware:
-    """Return the middleware that lets in only those who are known, or whom a route is open to."""
+def authenticate(authenticator: Authenticator, routes: Routes, outage: StoreOutage) -> Middleware:
+    """Return the middleware that lets in only those who are known, or whom a route is open to.
+
+    Where a session cannot be read, open routes answer as they do to strangers.
+    """
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -242,6 +247,10 @@ def authenticate(authenticator: Authenticator, routes: Routes) -> Middleware:
             if needed is None and hdrs.AUTHORIZATION not in request.headers:
                 return await handler(request)
             return _refused(problem, authenticator.settings)
+        except BusError as exc:
+            if needed is None:
+                return await handler(request)
+            return outage_response(request, exc, outage)
         if principal is None:
             return await handler(request) if needed is None else _unknown(request, authenticator)
         request[PRINCIPAL], request[AUTHOR] = principal, principal.name

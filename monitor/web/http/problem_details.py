@@ -111,11 +111,11 @@ def errors_as_problems(outage: StoreOutage) -> Middleware:
             response = await handler(request)
         except ProblemDetails as problem:
             return problem_response(problem.status, problem.detail)
+        except BusError as exc:
+            return outage_response(request, exc, outage)
         except MonitorError as exc:
             status = _status_of(exc)
-            if isinstance(exc, BusError):
-                outage.refuse(route, exc)
-            elif status == http.HTTPStatus.SERVICE_UNAVAILABLE:
+            if status == http.HTTPStatus.SERVICE_UNAVAILABLE:
                 log.warning("request cannot be served now", route=route, reason=str(exc))
             return problem_response(status, str(exc))
         except web.HTTPException as exc:
@@ -128,8 +128,14 @@ def errors_as_problems(outage: StoreOutage) -> Middleware:
     return answer
 
 
+def outage_response(request: web.Request, reason: BusError, outage: StoreOutage) -> web.Response:
+    """Return the answer where the store does not answer, and note that."""
+    outage.refuse(_route(request), reason)
+    return problem_response(http.HTTPStatus.SERVICE_UNAVAILABLE, str(reason))
+
+
 def _status_of(error: MonitorError) -> int:
-    if isinstance(error, BusError | OutputUnavailableError | TryLaterError):
+    if isinstance(error, OutputUnavailableError | TryLaterError):
         return http.HTTPStatus.SERVICE_UNAVAILABLE
     is_missing = isinstance(error, NoSuchObjectError)
     return http.HTTPStatus.NOT_FOUND if is_missing else http.HTTPStatus.CONFLICT

@@ -3,97 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from monitor.model.alerts import AlertState
-from monitor.model.live_state import PollStatus
-from monitor.model.poll_outcomes import PollOutcome
-from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Status
+from monitor.model.runs import RunKey, RunKind
 from monitor.web.access.routes import Route
-from monitor.web.principals import Role
-from tests.pipeline_healths import end_at, health_after, show
-from tests.web.people import PEOPLE, bearer, entry, token_of
-from tests.web.serving import serving
+from tests.web.hidden_workspace import HIDDEN, MASKED, made, world
+from tests.web.people import bearer, token_of
 from tests.web.site import Site
 
-HIDDEN = "betriebe"
 READER = bearer(token_of("reader"))
-SETTINGS = msgspec.structs.replace(
-    PEOPLE,
-    access=(
-        entry("reader", Role.ADMIN, workspaces=("acme*",)),
-        entry("admin", Role.ADMIN),
-    ),
-)
-# What else there is may show in the place of the newest event, and in what is asked for the time.
-_MASKED = re.compile(r'"next":("[^"]*"|\d+)|token" value="[^"]*"|/static/[^"]*|data-as-of="[^"]*"')
-
-
-async def _fill(site: Site, workspace: str) -> None:
-    """Let a workspace have something of everything, all of it named after it."""
-    now, name = site.clock.now(), f"orders of {workspace}"
-    pipeline = Pipeline(kind=PipelineKind.FLOW, id=f"id-of-{workspace}", name=name)
-    of: dict[str, Any] = {"pipeline": pipeline}
-    for number, status in enumerate((Status.FAILED, Status.SUCCEEDED, Status.RUNNING)):
-        key = RunKey(workspace, RunKind.JOB_GROUP, f"{workspace}-{number}")
-        await site.observe(site.run(key.id, status, key=key, error=f"no {workspace}", **of))
-    end = end_at(now, Status.FAILED, run_id=f"{workspace}-0")
-    show(site.live_state, health_after(end, pipeline=pipeline, workspace=workspace))
-    site.live_state.polls[workspace, "job_groups"] = PollStatus(
-        workspace=workspace,
-        poll="job_groups",
-        last_attempt_at=now,
-        last_success_at=None,
-        last_outcome=PollOutcome.UNREACHABLE,
-    )
-    alerting = site.alerting
-    labels = {"alertname": "run_failed", "pipeline": name, "workspace": workspace}
-    about: dict[str, Any] = {"workspace": workspace, "labels": labels, "pipeline": pipeline}
-    about |= {"templates": {"summary": f"{name} has failed"}, "evidence": ()}
-    about["run"] = RunKey(workspace, RunKind.JOB_GROUP, f"{workspace}-0")
-    fires = alerting.alert(f"fires-{workspace}", **about)
-    over = alerting.alert(
-        f"over-{workspace}",
-        **about,
-        state=AlertState.RESOLVED,
-        ends_at=now - timedelta(minutes=1),
-    )
-    alerting.over[over.fingerprint] = [over]
-    silence = alerting.silence(
-        f"silence-{workspace}", matchers=(f"workspace={workspace}",), comment=f"by {workspace}"
-    )
-    alerting.show(
-        *alerting.snapshot.alerts,
-        fires,
-        silences=(*alerting.snapshot.silences, silence),
-        missed={**alerting.snapshot.missed, (workspace, RunKind.JOB_GROUP, pipeline.id): 3},
-    )
-
-
-def made(folder: Path, name: str) -> Path:
-    (folder / name).mkdir()
-    return folder / name
-
-
-@asynccontextmanager
-async def world(folder: Path, *, has_more: bool) -> AsyncIterator[Site]:
-    """Yield a server of one workspace, or of another one too that its readers must not see."""
-    workspaces = ("acme", HIDDEN) if has_more else ("acme",)
-    async with serving(folder, SETTINGS, workspaces=workspaces) as site:
-        for workspace in workspaces:
-            await _fill(site, workspace)
-        if has_more:
-            everything = site.alerting.silence("of-all", matchers=("severity=*",), comment=HIDDEN)
-            silences = (*site.alerting.snapshot.silences, everything)
-            site.alerting.show(*site.alerting.snapshot.alerts, silences=silences)
-        yield site
+ADMIN = bearer(token_of("admin-user"))
 
 
 def paths(route: Route, workspace: str) -> list[str]:
@@ -125,7 +48,7 @@ async def answers(site: Site, workspace: str) -> dict[str, tuple[int, str]]:
             continue
         for path in paths(route, workspace):
             answer = await site.get(path, headers=READER)
-            found[path] = answer.status, _MASKED.sub("", answer.text)
+            found[path] = answer.status, MASKED.sub("", answer.text)
     return found
 
 
@@ -148,7 +71,7 @@ async def test_what_is_hidden_is_there_for_others(tmp_path: Path) -> None:
     """The same questions of an admin without restrictions have it everywhere."""
     async with world(made(tmp_path, "two"), has_more=True) as site:
         for path in ("/", "/runs", "/alerts", "/silences", "/api/v1/pipelines", "/api/v1/events"):
-            assert HIDDEN in (await site.get(path, headers=bearer(token_of("admin")))).text
+            assert HIDDEN in (await site.get(path, headers=ADMIN)).text
             assert HIDDEN not in (await site.get(path, headers=READER)).text
 
 
@@ -230,7 +153,7 @@ async def test_a_stream_has_the_events_of_what_is_seen(tmp_path: Path) -> None:
 async def test_metrics_have_the_series_of_what_is_seen(tmp_path: Path) -> None:
     """Of every family the series of those workspaces; sums over everything are left out."""
     async with world(made(tmp_path, "two"), has_more=True) as site:
-        whole = (await site.get("/metrics", headers=bearer(token_of("admin")))).text
+        whole = (await site.get("/metrics", headers=ADMIN)).text
         own = (await site.get("/metrics", headers=READER)).text
 
     assert "some 1.0" in whole

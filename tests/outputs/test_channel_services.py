@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote_plus
 
 import pytest
+from apprise.plugins.discord import NotifyDiscord
 from apprise.plugins.gotify import NotifyGotify
 
 from tests.outputs.alert_histories import fired
@@ -101,3 +102,23 @@ async def test_a_name_is_no_markup_where_text_is_read_as_markdown(
         await scenario.until_delivered()
     (request,) = receiver.accepted
     assert f"FAILED: {name}" in request.json()["text"]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_name_is_no_mention_on_discord(
+    tmp_path: Path, receiver: PostReceiver, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """A flow that is called ``@everyone`` is a name there, in a subject above several lines too."""
+    monkeypatch.setattr(
+        NotifyDiscord, "notify_url", f"http://127.0.0.1:{receiver.port}/api/webhooks"
+    )
+    labels = {"alertname": "run_failed", "workspace": "w", "pipeline": "*orders* @everyone"}
+    url = "discord://123456789/s3cr3t-t0ken"
+    async with OutputScenario(tmp_path, lambda scenario: channel(scenario, url)) as scenario:
+        await scenario.start()
+        await scenario.emit(*(fired(number, labels=labels) for number in range(count)))
+        await scenario.until_delivered()
+    (request,) = receiver.accepted
+    content = request.json()["content"]
+    assert content.count("FAILED: \\*orders\\* @\u2060everyone") == count
+    assert "@everyone" not in content

@@ -23,7 +23,7 @@ from monitor.model.runs import RunKind
 from monitor.outputs.notify.lines import Line, LineContext, line_of, one_line
 from monitor.outputs.notify.selection import Sendable
 from monitor.outputs.notify.service import BodyForm, Message, Service, Tone
-from monitor.outputs.notify.templates import SHOWN_LINES, Templates
+from monitor.outputs.notify.templates import SHOWN_LINES, Templates, escaped_markdown
 from monitor.tracking.live_state import LiveStateView
 
 _SUBJECT_CHARACTERS = 200
@@ -109,6 +109,8 @@ class Composer:
         subject = self._subject(content)
         if not service.has_subjects and len(content.lines) == 1:
             subject = ""  # the body begins with the same words
+        if not service.has_subjects and service.form is BodyForm.MARKDOWN:
+            subject = escaped_markdown(subject)
         form, most = service.form, service.characters - len(subject) - 2
         body = self._body(content, form)
         if len(body) > most and form is not BodyForm.SHORT:

@@ -49,6 +49,8 @@ _INCIDENT_KEYS = {"pagerduty": "dedup", "opsgenie": "alias"}
 _KEPT = "opsgenie"
 # Its plugin takes text, which the service reads as Markdown.
 _READS_MARKDOWN = frozenset({"mmost", "mmosts", "zulip"})
+# Their plugins take either, and put the subject into the text; the service reads both as Markdown.
+_SHOWS_ONE_TEXT = frozenset({"discord", "guilded"})
 _SHORT_CHARACTERS = 1_024  # a service that takes no more gets the short text
 _MAIL_HINT = (
     "give from=ADDRESS and to=ADDRESS, and in a user name or password write %40 for @, %3A for :, "
@@ -191,9 +193,10 @@ class Service:
         plugin = _plugin(self._url, self._more)
         self._plugin = plugin
         self.name = str(plugin.service_name)
-        self.form = _form_of(plugin)
+        self.form = _form_of(plugin, self.scheme)
         self.characters = int(plugin.body_maxlen)  # of a body, at most
-        self.has_subjects = plugin.title_maxlen > 0  # else it shows them above the body
+        # Else it shows them above the body, in the same text.
+        self.has_subjects = plugin.title_maxlen > 0 and self.scheme not in _SHOWS_ONE_TEXT
         self.address = _address_of(plugin)
 
     @property
@@ -320,12 +323,13 @@ def _secrets_in(url: str) -> Iterator[str]:
             yield unquote(word)
 
 
-def _form_of(plugin: Any) -> BodyForm:
+def _form_of(plugin: Any, scheme: str) -> BodyForm:
     formats = plugin.notify_format
     formats = formats if isinstance(formats, tuple) else (formats,)
     if plugin.body_maxlen <= _SHORT_CHARACTERS and apprise.NotifyFormat.MARKDOWN not in formats:
         return BodyForm.SHORT
-    chosen = plugin.resolve_format(formats[0])  # by the URL, or the first
+    usual = apprise.NotifyFormat.MARKDOWN if scheme in _SHOWS_ONE_TEXT else formats[0]
+    chosen = plugin.resolve_format(usual)  # by the URL, if it names one
     if chosen is apprise.NotifyFormat.HTML:
         return BodyForm.HTML
     return BodyForm.MARKDOWN if chosen is apprise.NotifyFormat.MARKDOWN else BodyForm.TEXT

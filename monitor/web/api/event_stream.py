@@ -18,7 +18,7 @@ from monitor.outputs.cloudevents import CONTENT_TYPE
 from monitor.web.api.route_types import RawRoute
 from monitor.web.http.access import STILL_LET_IN
 from monitor.web.http.request_parsing import parse_query
-from monitor.web.http.stream_slots import StreamSlots
+from monitor.web.http.stream_slots import STREAM_HEADERS, StreamSlots
 from monitor.web.views.events import (
     ONE_OF_THE_SHAPES,
     EventCursor,
@@ -93,9 +93,7 @@ class EventStreams:
 
     async def _serve(self, request: web.Request, query: StreamQuery) -> web.StreamResponse:
         position = await self._begin(request, query)
-        response = web.StreamResponse(
-            headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
-        )
+        response = web.StreamResponse(headers=STREAM_HEADERS)
         await response.prepare(request)
         if request.method == hdrs.METH_HEAD:
             return response

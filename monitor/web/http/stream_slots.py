@@ -1,4 +1,4 @@
-"""Slots of long answers: how many may be open at once, in all and of one source."""
+"""Long answers: their headers, and how many may be open at once, in all and of one source."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from collections import Counter as Tally
 from collections.abc import Iterator
 
 from monitor.web.http.problem_details import ProblemDetails
+
+STREAM_HEADERS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",  # nginx would hold an event back until many have come
+}
 
 
 class StreamSlots:

@@ -12,7 +12,7 @@ from monitor.listening.http_listener import source_of
 from monitor.model.clock import Clock
 from monitor.model.events import Event
 from monitor.web.http.access import STILL_LET_IN
-from monitor.web.http.stream_slots import StreamSlots
+from monitor.web.http.stream_slots import STREAM_HEADERS, StreamSlots
 
 _SHORTEST_SECONDS = 2.0  # between two changes, so that a flood of events costs little
 _SECONDS_OF_A_PAGE = 0.06  # more for each open page: all of them ask again
@@ -69,9 +69,7 @@ class LivePages:
             return await self._serve(request)
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(
-            headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
-        )
+        response = web.StreamResponse(headers=STREAM_HEADERS)
         await response.prepare(request)
         if request.method == hdrs.METH_HEAD:
             return response

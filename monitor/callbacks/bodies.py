@@ -231,5 +231,6 @@ def observation_of(callback: StoredCallback) -> Observation:
         observed_at=callback.received_at,
         native_status=callback.native_status,
         pipeline=pipeline,
+        only_of_flow=callback.task_flow_id,
         inbox_id=callback.id or None,
     )

@@ -306,24 +306,26 @@ class InboxReader:
         waiting = self._waiting.get(callback_id)
         if waiting is None:
             return
-        exists = await self._exists(waiting.callback)
+        key = run_of(waiting.callback)
+        exists, is_read = await self._exists(key), False
         if exists:
             await self._observe_again([callback_id])
+            is_read = key in await self._observer.known([key])
         async with self._turn:
             if callback_id not in self._waiting:
                 return
             self._asks.retry(callback_id)
             # Before retention drops the callback from the store: retention counts it then.
             waits_seconds = self._asks.due_at(callback_id) - waiting.since
-            if exists is False or waits_seconds > self._settings.give_up_seconds:
+            is_hopeless = waits_seconds > self._settings.give_up_seconds
+            # Read, and of no known flow still: that read has told what the callback could.
+            if exists is False or is_read or is_hopeless:
                 await self._observer.dismiss([callback_id])
                 self._forget(callback_id)
 
-    async def _exists(self, callback: StoredCallback) -> bool | None:
+    async def _exists(self, key: RunKey) -> bool | None:
         try:
-            return await self._follower.confirm(
-                RunKey(self._workspace, callback.kind, callback.run_id)
-            )
+            return await self._follower.confirm(key)
         except WorkspaceError as exc:
             log.info("callback run not readable", reason=str(exc))
             return None

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from monitor.bus.contract import Received, StoredCallback
 from monitor.callbacks import bodies, callback_signature
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings, SignatureMode
+from monitor.callbacks.task_secrets import task_signing_secret
 from monitor.listening.credentials import InvalidCredentials
 from monitor.listening.http_listener import (
     STOP_SECONDS,
@@ -26,10 +27,15 @@ from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.listening.served_certificate import CertificateLoaded, not_shown
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, PayloadError
+from monitor.model.runs import RunKind
+from monitor.model.secrets import Secret
 
 log = structlog.get_logger()
 
 SECRET_HEADER = "X-Monitor-Secret"  # noqa: S105 - the name of the header, not its value
+# Names the flow whose task calls, so that the secret is judged before the body is read. The secret
+# beside it is this task's own then.
+FLOW_HEADER = "X-Monitor-Flow"
 # In the answer to a test call, which only who knows the secret can make: whose listener it is.
 STORE_HEADER = "X-Monitor-Store"
 OUTCOMES = (
@@ -38,6 +44,7 @@ OUTCOMES = (
     "test",
     "wrong_secret",
     "bad_signature",
+    "other_flow",
     "too_large",
     "bad_payload",
     "overloaded",
@@ -77,18 +84,34 @@ class _Refusal(Exception):  # noqa: N818 - an answer on its way out, never raise
         self.retry_after_seconds = retry_after_seconds
 
 
+class _Sender(NamedTuple):
+    """What a request says of its sender before its body; empty where it says nothing."""
+
+    workspace: str
+    secret: str
+    task_flow_id: str | None  # None: a task with the secret of all callbacks
+
+
 class _Entrance(NamedTuple):
     """What a callback of one workspace is checked against."""
 
     settings: CallbackSettings
-    signatures: callback_signature.Verifier | None  # None: not checked
+    key: Secret | None  # of signatures; None: not checked
+    shared: callback_signature.Verifier | None  # of tasks with the secret of all callbacks
 
     @classmethod
     def of(cls, settings: CallbackSettings) -> Self:
         key = settings.signing_secret
         if key is None or settings.signature is SignatureMode.OFF:
-            return cls(settings, None)
-        return cls(settings, callback_signature.Verifier(key))
+            return cls(settings, None, None)
+        return cls(settings, key, callback_signature.Verifier(key))
+
+    def verifier(self, sender: _Sender) -> callback_signature.Verifier | None:
+        """Return what checks the signatures of this sender; None where none are checked."""
+        if self.key is None or sender.task_flow_id is None:
+            return self.shared
+        key = task_signing_secret(self.key, workspace=sender.workspace, flow_id=sender.task_flow_id)
+        return callback_signature.Verifier(key)
 
 
 class CallbackListener:
@@ -111,7 +134,7 @@ class CallbackListener:
         self._keep = receive
         self._clock = clock
         self._in_flight = 0
-        self._warn_from: dict[str, float] = {}
+        self._warn_from: dict[tuple[str, str], float] = {}  # by workspace and warning
         refused = Counter(
             "dataprep_monitor_callback_refusals",
             "Connections and requests that the callback listener refused, by reason.",
@@ -194,31 +217,37 @@ class CallbackListener:
         return web.Response(status=status, headers=headers)
 
     async def _take(self, request: web.BaseRequest) -> str:
-        name, secret = self._address(request)
-        entrance = self._admit(name, secret, request)
+        sender = self._sender(request)
+        entrance = self._admit(sender, request)
         if self._in_flight > self._settings.in_flight_limit:
             raise _Refusal("overloaded", 503, retry_after_seconds=1)
         body = await self._body(request)
-        self._check_signature(name, entrance, request, body)
+        self._check_signature(sender, entrance, request, body)
         if bodies.is_test(body):
             return "test"
         try:
             statement = bodies.read(body)
         except PayloadError as exc:
-            log.info("callback unreadable", workspace=name, reason=str(exc))
+            log.info("callback unreadable", workspace=sender.workspace, reason=str(exc))
             raise _Refusal("bad_payload", 400) from exc
-        return await self._store(name, entrance.settings, statement)
+        self._check_flow(sender, statement)
+        return await self._store(sender, entrance.settings, statement)
 
-    def _address(self, request: web.BaseRequest) -> tuple[str, str]:
-        """Return the workspace and the secret that a sender names, empty where it names none."""
+    def _sender(self, request: web.BaseRequest) -> _Sender:
         # Nearly all know the path as it is; to take an address apart costs more.
         name = self._names.get(request.raw_path)
-        return (name, _secret(request)) if name is not None else _address(request)
+        name, secret = (name, _secret(request)) if name is not None else _address(request)
+        return _Sender(name, secret, request.headers.get(FLOW_HEADER))
 
-    def _admit(self, name: str, given: str, request: web.BaseRequest) -> _Entrance:
-        entrance = self._entrances.get(name)
+    def _admit(self, sender: _Sender, request: web.BaseRequest) -> _Entrance:
+        entrance = self._entrances.get(sender.workspace)
         settings = _NO_CALLBACKS if entrance is None else entrance.settings
-        is_right = settings.accepts(given, now=self._clock.now())
+        is_right = settings.accepts(
+            sender.secret,
+            workspace=sender.workspace,
+            task_flow_id=sender.task_flow_id,
+            now=self._clock.now(),
+        )
         is_callback = request.method == hdrs.METH_POST
         if entrance is None or not is_right or not is_callback:
             raise _Refusal("wrong_secret", 404)
@@ -246,37 +275,48 @@ class CallbackListener:
         return body
 
     def _check_signature(
-        self, name: str, entrance: _Entrance, request: web.BaseRequest, body: bytes
+        self, sender: _Sender, entrance: _Entrance, request: web.BaseRequest, body: bytes
     ) -> None:
-        if entrance.signatures is None:
+        verifier = entrance.verifier(sender)
+        if verifier is None:
             return
         header = request.headers.get(callback_signature.HEADER)
-        if entrance.signatures.accepts(header, body, now=self._clock.now()):
+        if verifier.accepts(header, body, now=self._clock.now()):
             return
         if entrance.settings.signature is SignatureMode.REQUIRE:
             raise _Refusal("bad_signature", 401)
         self._counters["bad_signature"].inc()
-        self._warn_of_signature(name)
-
-    def _warn_of_signature(self, name: str) -> None:
         # Where the assumption is wrong every callback fails the check: the counter shows how many.
-        now = self._clock.monotonic()
-        if now >= self._warn_from.get(name, now):
-            self._warn_from[name] = now + _WARN_AGAIN_SECONDS
-            log.warning("callback signature does not match the assumed scheme", workspace=name)
+        self._warn(sender, "callback signature does not match the assumed scheme")
+
+    def _check_flow(self, sender: _Sender, statement: bodies.CallbackStatement) -> None:
+        """Refuse what the task of a flow can never send. Whose run it is shows only later."""
+        flow_id = sender.task_flow_id
+        is_of_a_task = statement.kind is RunKind.JOB_GROUP and statement.flow_id in (None, flow_id)
+        if flow_id is not None and not is_of_a_task:
+            self._warn(sender, "callback with the secret of another flow's task")
+            raise _Refusal("other_flow", 403)
+
+    def _warn(self, sender: _Sender, text: str) -> None:
+        """Log this about a workspace at most once a minute: others decide how often it happens."""
+        now, key = self._clock.monotonic(), (sender.workspace, text)
+        if now >= self._warn_from.get(key, now):
+            self._warn_from[key] = now + _WARN_AGAIN_SECONDS
+            log.warning(text, workspace=sender.workspace, task_of=sender.task_flow_id)
 
     async def _store(
-        self, name: str, settings: CallbackSettings, statement: bodies.CallbackStatement
+        self, sender: _Sender, settings: CallbackSettings, statement: bodies.CallbackStatement
     ) -> str:
         callback = StoredCallback(
-            workspace=name,
+            workspace=sender.workspace,
             kind=statement.kind,
             run_id=statement.run_id,
             native_status=statement.native_status,
             flow_id=statement.flow_id,
             task_key=statement.task_key,
+            task_flow_id=sender.task_flow_id,
             received_at=self._clock.now(),
-            fingerprint=statement.fingerprint,
+            fingerprint=_fingerprint(statement, sender.task_flow_id),
         )
         try:
             received = await self._keep(
@@ -285,11 +325,17 @@ class CallbackListener:
                 timeout_seconds=self._settings.commit_timeout_seconds,
             )
         except BusUnavailableError as exc:
-            log.warning("callback not stored", workspace=name, reason=str(exc))
+            log.warning("callback not stored", workspace=sender.workspace, reason=str(exc))
             raise _Refusal("overloaded", 503, retry_after_seconds=5) from exc
         if received is Received.FULL:
             raise _Refusal("overloaded", 429, retry_after_seconds=60)
         return "accepted" if received is Received.STORED else "duplicate"
+
+
+def _fingerprint(statement: bodies.CallbackStatement, task_flow_id: str | None) -> str:
+    # Otherwise the task of one flow could make callbacks of another look like repetitions.
+    of_task = "" if task_flow_id is None else f":{task_flow_id}"
+    return statement.fingerprint + of_task
 
 
 def _address(request: web.BaseRequest) -> tuple[str, str]:

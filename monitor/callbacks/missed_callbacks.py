@@ -6,6 +6,7 @@ restart forgets nothing: whether a callback came is written in the run's own sta
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import structlog
@@ -107,7 +108,8 @@ class MissedCallbackWatch:
             if _should_have_come(run, since) and not run.is_called_back
         ]
         outside = await self._outside_plans(suspects)
-        return len(outside - await self._waiting(outside))
+        flows = {run.key.id: run.pipeline.id for run in suspects if run.pipeline is not None}
+        return len(outside - await self._waiting(outside, flows))
 
     async def _outside_plans(self, runs: list[RunState]) -> set[str]:
         """Return the ids of those whose flow run is not part of a plan run either."""
@@ -124,15 +126,20 @@ class MissedCallbackWatch:
         }
         return {run.key.id for run in runs if run.key not in inside}
 
-    async def _waiting(self, run_ids: set[str]) -> set[str]:
-        """Return those whose callback came and still waits in the inbox for its run."""
+    async def _waiting(self, run_ids: set[str], flows: Mapping[str, str]) -> set[str]:
+        """Return those whose callback came and still waits in the inbox for its run.
+
+        ``flows`` has the flow of each: the task of another one has not called about it.
+        """
         waiting: set[str] = set()
         arrivals = await self._bus.inbox(self._workspace, limit=_BATCH)
         while arrivals.callbacks:
             waiting |= {
                 callback.run_id
                 for callback in arrivals.callbacks
-                if callback.kind is RunKind.JOB_GROUP and callback.run_id in run_ids
+                if callback.kind is RunKind.JOB_GROUP
+                and callback.run_id in run_ids
+                and callback.task_flow_id in (None, flows.get(callback.run_id))
             }
             if not run_ids - waiting:
                 break

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from monitor.callbacks.task_secrets import task_secret
 from monitor.listening.settings import AddressSettings, listen_address
 from monitor.model.outside import split_web_url
 from monitor.model.secrets import Secret
@@ -155,11 +156,20 @@ class CallbackSettings(Struct, frozen=True, kw_only=True):
         """Return one sentence ``key: problem`` for what does not fit together."""
         return [*self._problems_of_signature(), *self._problems_of_former_secret()]
 
-    def accepts(self, given: str, *, now: datetime) -> bool:
-        """True for the secret, and for the former one before its end; in constant time."""
+    def accepts(
+        self, given: str, *, workspace: str, task_flow_id: str | None, now: datetime
+    ) -> bool:
+        """True for the secret, and for the former one before its end; in constant time.
+
+        From the task of a flow only what is derived from them for this flow is right.
+        """
         secret, former, end = self.secret, self.former_secret, self.former_secret_expires_at
-        is_current = (secret or _NEVER_GIVEN).matches(given) and secret is not None
-        is_former = (former or _NEVER_GIVEN).matches(given) and former is not None
+        right, also_right = secret or _NEVER_GIVEN, former or _NEVER_GIVEN
+        if task_flow_id is not None:
+            right = task_secret(right, workspace=workspace, flow_id=task_flow_id)
+            also_right = task_secret(also_right, workspace=workspace, flow_id=task_flow_id)
+        is_current = right.matches(given) and secret is not None
+        is_former = also_right.matches(given) and former is not None
         return is_current or (is_former and end is not None and now < end)
 
     def _problems_of_signature(self) -> list[str]:

@@ -12,9 +12,10 @@ import structlog
 from monitor.bus.contract import EventBus
 from monitor.callbacks import own_tasks
 from monitor.callbacks.bodies import TEST_FIELD, template
-from monitor.callbacks.listener import SECRET_HEADER
+from monitor.callbacks.listener import FLOW_HEADER, SECRET_HEADER
 from monitor.callbacks.own_tasks import OwnTask
 from monitor.callbacks.settings import CallbackSettings
+from monitor.callbacks.task_secrets import task_secret, task_signing_secret
 from monitor.model.clock import Clock
 from monitor.model.errors import NoSuchObjectError, RequestRejectedError
 from monitor.model.secrets import Secret
@@ -26,6 +27,8 @@ log = structlog.get_logger()
 
 TASK_NAME = "dataprep-monitor"
 TASKS_PER_FLOW = 50  # the product's own bound for all tasks of one flow
+# Stands for a flow in the test call, so that what it shows on its way opens no flow.
+_TEST_FLOW = "test"
 # No caller waits for these requests, so they may wait for their turn.
 _BUDGET_WAIT_SECONDS = 120.0
 # The workspace's time is known to the second.
@@ -131,8 +134,8 @@ class TaskMaintenance:
         tested = await self._client.webhook_tasks.test(
             url=self._url(),
             body=msgspec.json.encode({TEST_FIELD: self._client.name}).decode(),
-            headers=self._headers(),
-            secret_key=self._settings.signing_secret,
+            headers=self._headers(_TEST_FLOW),
+            secret_key=self._signing_secret(_TEST_FLOW),
             priority=Priority.SCHEDULES,
         )
         # Its words may repeat the request, which held our secrets.
@@ -155,7 +158,7 @@ class TaskMaintenance:
         return (
             task.body == self._body(flow_id)
             and task.url.matches(self._url())
-            and (secret is None or secret == self._settings.secret)
+            and (secret is None or secret == self._secret(flow_id))
         )
 
     async def _create(self, flow_id: str) -> _MadeTask:
@@ -164,8 +167,8 @@ class TaskMaintenance:
             name=self._task_name,
             url=self._url(),
             body=self._body(flow_id),
-            headers=self._headers(),
-            secret_key=self._settings.signing_secret,
+            headers=self._headers(flow_id),
+            secret_key=self._signing_secret(flow_id),
             priority=Priority.SCHEDULES,
             wait_seconds=_BUDGET_WAIT_SECONDS,
         )
@@ -195,10 +198,18 @@ class TaskMaintenance:
     def _url(self) -> str:
         return f"{(self._settings.public_url or '').rstrip('/')}/hooks/{self._client.name}"
 
-    def _headers(self) -> dict[str, Secret | str]:
-        secret = self._settings.secret
+    def _headers(self, flow_id: str) -> dict[str, Secret | str]:
         headers: dict[str, Secret | str] = {"Content-Type": "application/json"}
-        return {**headers, SECRET_HEADER: secret} if secret is not None else headers
+        secret = self._secret(flow_id)
+        return {**headers, FLOW_HEADER: flow_id, SECRET_HEADER: secret} if secret else headers
+
+    def _secret(self, flow_id: str) -> Secret | None:
+        secret = self._settings.secret
+        return secret and task_secret(secret, workspace=self._client.name, flow_id=flow_id)
+
+    def _signing_secret(self, flow_id: str) -> Secret | None:
+        key = self._settings.signing_secret
+        return key and task_signing_secret(key, workspace=self._client.name, flow_id=flow_id)
 
     def _body(self, flow_id: str) -> str:
         return template(workspace=self._client.name, flow_id=flow_id, task_key=self._key(flow_id))
@@ -209,21 +220,19 @@ class TaskMaintenance:
     def _fingerprint(self, flow_id: str) -> str:
         """Return a digest of everything that a task of ours contains, secrets included."""
         digest = hashlib.sha256()
-        signing = self._settings.signing_secret
-        secret = self._settings.secret
+        secret, key = self._secret(flow_id), self._signing_secret(flow_id)
         for part in (
             self._task_name,
             self._url(),
             template(workspace=self._client.name, flow_id=flow_id, task_key=""),
             secret.reveal() if secret is not None else "",
-            signing.reveal() if signing is not None else "",
+            key.reveal() if key is not None else "",
         ):
             digest.update(part.encode() + b"\0")
         return digest.hexdigest()
 
     def _without_secrets(self, text: str | None) -> str | None:
-        settings = self._settings
-        for secret in (settings.secret, settings.former_secret, settings.signing_secret):
+        for secret in (self._secret(_TEST_FLOW), self._signing_secret(_TEST_FLOW)):
             if text is not None and secret:
                 text = text.replace(secret.reveal(), "***")
         return text

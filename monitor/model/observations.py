@@ -28,8 +28,9 @@ class Observation(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     ``jobs`` comes from the job records; ``is_detail_final`` says that no job record will ever
     add to it, either because they were read after the end or because the workspace does not
     offer them. ``may_have_ended``: the status was derived from the parts of a run, which show that
-    it has begun and not that it is still going on. ``finished_by`` None: the time of the end was
-    reported, or derived where it is approximate or comes with ``jobs``.
+    it has begun and not that it is still going on. ``only_of_flow``: the source may speak about
+    runs of this flow only. ``finished_by`` None: the time of the end was reported, or derived
+    where it is approximate or comes with ``jobs``.
     """
 
     key: RunKey
@@ -47,6 +48,7 @@ class Observation(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     updated_at: datetime | None = None
     approximate: tuple[str, ...] = ()
     pipeline: Pipeline | None = None
+    only_of_flow: str | None = None
     recipe: Recipe | None = None
     parents: Parents = Parents()
     trigger: Trigger = Trigger.UNKNOWN
@@ -69,5 +71,6 @@ class ObservationOutcome(StrEnum):
     UNCHANGED = "unchanged"
     HISTORICAL = "historical"  # an old run: state only
     CONTRADICTED = "contradicted"  # another end than the published one, which does not count (yet)
-    UNCONFIRMED = "unconfirmed"  # a callback names a run that the workspace has not confirmed
+    UNCONFIRMED = "unconfirmed"  # a callback names a run, or its flow, not confirmed so far
+    OTHER_FLOW = "other_flow"  # the task of one flow called about a run of another: not believed
     NEEDS_DETAIL = "needs_detail"  # only the job records show whether this end is an old one

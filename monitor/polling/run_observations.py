@@ -28,7 +28,7 @@ from monitor.model.runs import (
     Trigger,
     status_of,
 )
-from monitor.tracking.status_decision import changes_end
+from monitor.tracking.status_decision import changes_end, is_out_of_scope
 from monitor.workspace.payloads import FlowRunRow, JobGroupRow, JobRow, PlanRunRow
 
 _TRIGGERS = {"ui": Trigger.MANUAL, "schedule": Trigger.SCHEDULE, "api": Trigger.API}
@@ -64,6 +64,8 @@ def is_news_of_a_failure(observation: Observation, known: RunState | None) -> bo
         return False
     if known is None or changes_end(known, observation):
         return True
+    if is_out_of_scope(known, observation):
+        return False
     return not known.status.is_terminal and known.unconfirmed_end is not Status.FAILED
 
 

@@ -68,6 +68,12 @@ class ObservationCounts:
             self._observations.labels(observation.source, transition.outcome).inc()
         if transition.state is None:
             return
+        if transition.outcome is ObservationOutcome.OTHER_FLOW:
+            log.warning(
+                "callback by the task of another flow not believed",
+                run=str(observation.key),
+                task_of=observation.only_of_flow,
+            )
         is_first = transition.is_worth_storing
         if transition.outcome is ObservationOutcome.CONTRADICTED and is_first:
             self._contradictions.labels(observation.key.workspace).inc()

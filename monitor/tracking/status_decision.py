@@ -15,7 +15,15 @@ from datetime import datetime, timedelta
 import msgspec
 
 from monitor.model.observations import Observation
-from monitor.model.runs import Implausible, JobDetails, RunState, Source, Status, status_of
+from monitor.model.runs import (
+    Implausible,
+    JobDetails,
+    PipelineKind,
+    RunState,
+    Source,
+    Status,
+    status_of,
+)
 
 # A workspace whose answers alternate must not flood: so many changes of a run's end are believed at
 # once, each further one so long after the last. So long, too, an end is held back that may be older
@@ -24,6 +32,14 @@ _CORRECTED_AT_ONCE = 3
 _DOUBTED_FOR = timedelta(minutes=30)
 _BY_RECORDS = (Implausible.COMPLETE_WITH_FAILED_JOBS,)
 _WITHOUT_AUTHORITY = (Source.CALLBACK, Source.DETAIL, Source.PARTS)
+
+
+def is_out_of_scope(known: RunState, observation: Observation) -> bool:
+    """True where only runs of one flow may be observed so, and this is none, for all we know."""
+    flow_id, pipeline = observation.only_of_flow, known.pipeline
+    if flow_id is None:
+        return False
+    return pipeline is None or (pipeline.kind, pipeline.id) != (PipelineKind.FLOW, flow_id)
 
 
 def believable(known: RunState | None, observation: Observation) -> Observation:

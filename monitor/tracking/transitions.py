@@ -6,7 +6,8 @@ Pure: no I/O and no clock. The rules, in the order in which they decide:
    is filled in, so every run emits ``queued``, ``started`` and its end.
 2. A word that we do not know counts as "not finished": it is kept and shown. With a start, job
    records at work or a run inside, the run is running; else the word moves nothing.
-3. A run that the monitor does not know is not believed from a callback alone.
+3. A run that the monitor does not know is not believed from a callback alone. The task of a flow
+   is believed about runs of this flow only; while the flow of a run is unknown, it waits.
 4. An end that only a callback reports is emitted at once and changes no status: the run goes on
    until the workspace reports an end. If that is another one, the first is corrected, once.
 5. A run first observed at its end is *historical* if that end lies before the boundary: it becomes
@@ -47,7 +48,13 @@ from monitor.model.runs import (
 )
 from monitor.tracking.detail_merge import merge
 from monitor.tracking.event_derivation import carries_all, events_of, with_unsent_details
-from monitor.tracking.status_decision import believable, changes_end, with_bounds, with_status
+from monitor.tracking.status_decision import (
+    believable,
+    changes_end,
+    is_out_of_scope,
+    with_bounds,
+    with_status,
+)
 
 # What moves while a run is active without anything having happened; never worth a commit.
 _VOLATILE = ("confirmed_at", "confirmed_by", "updated_at", "jobs", "unfinished_at")
@@ -114,6 +121,10 @@ def advance(known: RunState | None, observation: Observation, boundary: Boundary
             ObservationOutcome.UNCHANGED if observation.is_gone else ObservationOutcome.UNCONFIRMED
         )
         return RunTransition(outcome=outcome, state=None)
+    if known is not None and is_out_of_scope(known, observation):
+        is_unknown = known.pipeline is None
+        outcome = ObservationOutcome.UNCONFIRMED if is_unknown else ObservationOutcome.OTHER_FLOW
+        return RunTransition(outcome=outcome, state=known)
     observation = believable(known, observation)
     observed_at = boundary.observed_at(observation)
     at = observed_at or observation.observed_at

@@ -70,6 +70,7 @@ def callback(
         kind=RunKind.JOB_GROUP,
         run_id=str(number),
         native_status="Complete",
+        task_flow_id="7",
         received_at=received_at,
         fingerprint=f"fingerprint-{number}",
     )

@@ -34,6 +34,7 @@ async def test_a_received_callback_survives_a_restart(open_bus: OpenBus) -> None
     assert waiting.run_id == "1"
     assert waiting.received_at == callback(1).received_at
     assert waiting.fingerprint == callback(1).fingerprint
+    assert waiting.task_flow_id == callback(1).task_flow_id == "7"
 
 
 async def test_a_waiting_fingerprint_is_a_duplicate(bus: EventBus) -> None:

@@ -17,6 +17,7 @@ from monitor.callbacks.configured_flows import NAMES_POLL
 from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.registrar import Registrar
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
+from monitor.callbacks.task_secrets import task_secret
 from monitor.catalogue.capabilities import capabilities_of
 from monitor.catalogue.operations import Edition
 from monitor.model.live_state import PollStatus
@@ -35,6 +36,11 @@ from tests.clocks import ManualClock
 
 TASKS = "/v4/webhookFlowTasks"
 TEST = "/v4/webhooks/test"
+
+
+def secret_of(flow_id: int | str, secret: str = SECRET) -> str:
+    """Return what a task of ours carries at this flow while ``secret`` is that of callbacks."""
+    return task_secret(Secret(secret), workspace="acme", flow_id=str(flow_id)).reveal()
 
 
 class Gate:

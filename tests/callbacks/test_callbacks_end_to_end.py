@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import aiohttp
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
@@ -16,7 +17,7 @@ from monitor.bus.contract import StoredCallback
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks.inbox import InboxReader
 from monitor.callbacks.intake import CallbackIntake
-from monitor.callbacks.listener import CallbackListener
+from monitor.callbacks.listener import FLOW_HEADER, SECRET_HEADER, CallbackListener
 from monitor.callbacks.registrar import Registrar
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings, SignatureMode
 from monitor.model.events import RunEvent
@@ -24,9 +25,11 @@ from monitor.model.runs import RunKey, RunKind, Source
 from monitor.model.secrets import Secret
 from monitor.polling.poller import WorkspacePoller
 from monitor.polling.settings import PollSettings
+from monitor.sandbox.callbacks.deliveries import SIGNATURE_HEADER, signature
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
+from monitor.sandbox.world.records.objects import WebhookFlowTask
 from monitor.sandbox.world.records.runs import JobGroup
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
@@ -77,8 +80,10 @@ class Monitor:
         ]
 
     def accepted(self) -> float:
-        name, labels = "dataprep_monitor_callback_requests_total", {"outcome": "accepted"}
-        return self.registry.get_sample_value(name, labels) or 0
+        return self.count("callback_requests", outcome="accepted")
+
+    def count(self, name: str, **labels: str) -> float:
+        return self.registry.get_sample_value(f"dataprep_monitor_{name}_total", labels) or 0
 
     def run_job_group(
         self, outcome: Outcome = Outcome.COMPLETE, *, work_seconds: float = 3.0
@@ -100,10 +105,11 @@ async def running(*loops: Callable[[], Coroutine[object, object, None]]) -> Asyn
         await asyncio.wait(tasks)
 
 
+KEY = "a key for signatures"
 SETTINGS = CallbackSettings(
     flows=("*",),
     secret=Secret(SECRET),
-    signing_secret=Secret("a key for signatures"),
+    signing_secret=Secret(KEY),
     signature=SignatureMode.REQUIRE,
 )
 
@@ -255,6 +261,69 @@ async def test_a_forged_callback_for_no_run_makes_no_event(monitor: Monitor) -> 
     assert monitor.registry.get_sample_value("dataprep_monitor_observations_total", labels) == 1
     events = [event.event for event in await monitor.bus.events(after=0, limit=100)]
     assert not any(isinstance(event, RunEvent) for event in events)
+
+
+async def test_a_leaked_task_opens_its_own_flow_only(monitor: Monitor) -> None:
+    """All that one task holds, signed as it signs, says nothing of a run of another flow."""
+    async with running(monitor.poller.run, monitor.registrar.run, monitor.reader.run):
+        registered = {"registered": len(list(monitor.sandbox.world.flows.live()))}
+        await eventually(
+            lambda: _states(monitor.live_state) == registered, why="no tasks were registered"
+        )
+        group = monitor.run_job_group(work_seconds=60.0)
+
+        async def is_known() -> bool:
+            return bool(await monitor.events(group))
+
+        await eventually(is_known, why="the run was not seen")
+        tasks = list(monitor.sandbox.world.webhook_tasks.live())
+        leaked = next(task for task in tasks if task.flow_id != group.flow_id)
+        other = next(task for task in tasks if task.flow_id == group.flow_id)
+        assert not set(leaked.headers.values()) & {SECRET, *_secrets(other)}
+        assert leaked.secret_key not in (KEY, other.secret_key)
+        body = (leaked.body or "").replace("$jobId", str(group.id))
+        failed = body.replace("$jobStatus", "Failed")
+        named = failed.replace(f'"{leaked.flow_id}"', f'"{group.flow_id}"')
+
+        assert await _send(leaked, failed, monitor) == 204
+        assert await _send(leaked, named, monitor) == 403
+        flow_header = {FLOW_HEADER: str(group.flow_id)}
+        assert await _send(leaked, named, monitor, headers=flow_header) == 404
+        other_flow = {"source": "callback", "outcome": "other_flow"}
+        await eventually(
+            lambda: monitor.count("observations", **other_flow) == 1, why="nothing was held back"
+        )
+        assert await monitor.ends(group) == []
+
+        async def has_ended() -> bool:
+            return bool(await monitor.ends(group))
+
+        await eventually(has_ended, why="the run did not end")
+        ends = await monitor.ends(group)
+    assert [end.run.status for end in ends] == ["succeeded"]
+    assert monitor.count("callback_requests", outcome="bad_signature") == 0
+
+
+def _secrets(task: WebhookFlowTask) -> set[str]:
+    return {value for name, value in task.headers.items() if name == SECRET_HEADER}
+
+
+async def _send(
+    task: WebhookFlowTask,
+    body: str,
+    monitor: Monitor,
+    *,
+    headers: Mapping[str, str] | None = None,
+) -> int:
+    """Send what a reader of the task can send; return the status."""
+    at_milliseconds = int(monitor.sandbox.world.now().timestamp() * 1_000)
+    signed = signature(task.secret_key or "", body.encode(), at_milliseconds=at_milliseconds)
+    sent = {**task.headers, SIGNATURE_HEADER: signed, **(headers or {})}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(task.url, data=body, headers=sent) as answer,
+    ):
+        return answer.status
 
 
 def _states(live_state: LiveState) -> dict[str, int]:

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from monitor.callbacks.settings import CallbackSettings
+from monitor.callbacks.task_secrets import task_secret
 from monitor.model.secrets import Secret
 from tests.callbacks.conftest import SECRET, ListenerScenario
 from tests.clocks import ManualClock
@@ -14,6 +15,7 @@ from tests.clocks import ManualClock
 FORMER = "the secret that webhook tasks had before"
 NEVER_GIVEN = "\0 no callback carries this"
 SECONDS = 3_600.0
+A_FLOW = {"workspace": "acme", "flow_id": "7"}
 
 
 @pytest.fixture
@@ -57,8 +59,11 @@ async def test_an_end_without_a_former_secret_admits_none(
     """What stands in for a missing secret, to take the same time, is none itself."""
     end = callback_settings.former_secret_expires_at
     settings = CallbackSettings(former_secret_expires_at=end)
-    assert not settings.accepts(NEVER_GIVEN, now=clock.now())
-    assert not settings.accepts("", now=clock.now())
+    for given in (NEVER_GIVEN, "", task_secret(Secret(NEVER_GIVEN), **A_FLOW).reveal()):
+        for flow_id in (None, "7"):
+            assert not settings.accepts(
+                given, workspace="acme", task_flow_id=flow_id, now=clock.now()
+            )
 
 
 @pytest.mark.parametrize(

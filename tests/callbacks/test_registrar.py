@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from monitor.callbacks.listener import SECRET_HEADER
+from monitor.callbacks.listener import FLOW_HEADER, SECRET_HEADER
 from monitor.callbacks.own_tasks import registered_at
 from monitor.catalogue.operations import Edition
 from monitor.model.errors import ConfigurationError, NotAvailableError, TryLaterError
 from monitor.model.runs import PipelineKind
 from monitor.model.secrets import Secret
-from tests.callbacks.conftest import SECRET
-from tests.callbacks.registering import TASKS, TEST, Scenario, open_scenario
+from tests.callbacks.registering import TASKS, TEST, Scenario, open_scenario, secret_of
 from tests.clocks import ManualClock
 
 
@@ -40,13 +39,15 @@ def states(scenario: Scenario) -> dict[str, int]:
 
 
 async def test_every_flow_gets_one_task(scenario: Scenario) -> None:
-    """With ``*`` each flow has exactly one task, which carries secret, variables and retry."""
+    """With ``*`` each flow has exactly one task: a secret of its own, variables and retry."""
     task_statuses = await scenario.registrar(scenario.settings("*")).sync()
 
     assert scenario.flows_with_tasks() == scenario.flow_ids()
     assert {status.state for status in task_statuses} == {"registered"}
+    for task in scenario.tasks():
+        assert task.headers[SECRET_HEADER] == secret_of(task.flow_id)
+        assert task.headers[FLOW_HEADER] == str(task.flow_id)
     task = scenario.tasks()[0]
-    assert task.headers[SECRET_HEADER] == SECRET
     assert task.body is not None
     assert "$jobId" in task.body
     assert "$jobStatus" in task.body
@@ -158,7 +159,7 @@ async def test_changed_settings_replace_the_tasks(rl: Scenario, change: dict[str
     assert settings.secret is not None
     for task in rl.tasks():
         assert task.url == f"{settings.public_url}/hooks/acme"
-        assert task.headers[SECRET_HEADER] == settings.secret.reveal()
+        assert task.headers[SECRET_HEADER] == secret_of(task.flow_id, settings.secret.reveal())
 
 
 async def test_a_new_secret_reaches_one_flow_after_the_other(rl: Scenario) -> None:
@@ -195,7 +196,9 @@ async def test_a_task_whose_former_one_could_not_be_removed_is_not_made_twice(
     rl.gate.refused.clear()
     await registrar.sync()
     assert len(rl.tasks()) == len(rl.flow_ids())
-    assert {task.headers[SECRET_HEADER] for task in rl.tasks()} == {"a new secret of the listener"}
+    for task in rl.tasks():
+        new = secret_of(task.flow_id, "a new secret of the listener")
+        assert task.headers[SECRET_HEADER] == new
 
 
 async def test_a_task_that_is_no_longer_configured_is_removed(rl: Scenario) -> None:
@@ -265,7 +268,8 @@ async def test_tasks_of_a_lost_life_with_other_settings_are_replaced(rl: Scenari
     await rl.registrar(rl.settings("*")).sync()
 
     assert rl.flows_with_tasks() == rl.flow_ids()
-    assert {task.headers[SECRET_HEADER] for task in rl.tasks()} == {SECRET}
+    for task in rl.tasks():
+        assert task.headers[SECRET_HEADER] == secret_of(task.flow_id)
 
 
 async def test_a_task_whose_creation_was_not_answered_is_not_made_twice(
@@ -376,9 +380,12 @@ async def test_nothing_is_tried_without_the_capability_of_tasks(
 
 async def test_no_secret_is_shown(rl: Scenario, capsys: pytest.CaptureFixture[str]) -> None:
     """Neither status nor log lines repeat a secret, also when the workspace does."""
-    rl.gate.refuse("POST", TASKS, 400, f"ValidationFailed {SECRET}")
-    task_statuses = await rl.registrar(rl.settings("*")).sync()
+    chosen = rl.flow_ids()[0]
+    secret = secret_of(chosen)
+    rl.gate.refuse("POST", TASKS, 400, f"ValidationFailed {secret}")
+    task_statuses = await rl.registrar(rl.settings(str(chosen))).sync()
     output = capsys.readouterr()
 
     assert {status.state for status in task_statuses} == {"failed"}
-    assert SECRET not in f"{task_statuses}{output.out}{output.err}"
+    assert "ValidationFailed ***" in f"{task_statuses}"
+    assert secret not in f"{task_statuses}{output.out}{output.err}"

@@ -154,6 +154,24 @@ def test_callbacks_that_lie_leave_the_true_state(data: st.DataObject, history: H
 
 
 @given(data=st.data(), history=histories())
+def test_callbacks_by_the_task_of_another_flow_change_nothing(
+    data: st.DataObject, history: History
+) -> None:
+    """Events and state are those of a monitor that no such call has reached."""
+    drawn = data.draw(distorted_observations(history, lies=True))
+    reads = [pair for pair in drawn if pair[0].source is not Source.CALLBACK]
+    foreign = [
+        (msgspec.structs.replace(observation, only_of_flow="another"), crash)
+        if observation.source is Source.CALLBACK
+        else (observation, crash)
+        for observation, crash in drawn
+    ]
+    called, quiet = monitored(history, foreign), monitored(history, reads)
+    assert called.ids(history.key) == quiet.ids(history.key)
+    assert called.states == quiet.states
+
+
+@given(data=st.data(), history=histories())
 def test_callbacks_that_lie_add_one_end_and_its_correction(
     data: st.DataObject, history: History
 ) -> None:

@@ -90,6 +90,8 @@ class StoredCallback(Struct, frozen=True, kw_only=True, gc=False):
     """What one accepted callback reported. The body itself is not kept: it may hold anything.
 
     ``fingerprint`` is equal for callbacks that report the same; ``id`` is the store's, 0 before.
+    ``task_flow_id`` is the flow whose task sent it: it may only report runs of this one. None for
+    a task with the secret of all callbacks.
     """
 
     id: int = 0
@@ -99,6 +101,7 @@ class StoredCallback(Struct, frozen=True, kw_only=True, gc=False):
     native_status: str | None
     flow_id: str | None = None
     task_key: str | None = None
+    task_flow_id: str | None = None
     received_at: datetime
     fingerprint: str
 

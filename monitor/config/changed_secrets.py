@@ -1,8 +1,13 @@
-"""Secrets that have changed where they stand, in a configuration that is otherwise as it was."""
+"""Secrets that have changed where they stand, in a configuration that is otherwise as it was.
+
+They are read together first, then put into place: a command or a pipe that does not answer holds
+up no other for longer than its own time limit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -19,6 +24,10 @@ from monitor.workspace.settings import WorkspaceSettings
 # The clients of a workspace and of the database read their secrets themselves.
 _READ_ELSEWHERE = (WorkspaceSettings, StorageSettings)
 _NOT_IN_THE_FILE = frozenset({"outputs", "channels"})  # fields that are no part of a key
+_AT_ONCE = 8  # commands that run, or files that are read; each has a time limit of its own
+
+# By the id of each secret: two places may hold equal ones, and then only one of them changes.
+_Read = Mapping[int, Secret | ConfigurationError]
 
 
 class ChangedSecrets(Struct, frozen=True, kw_only=True):
@@ -35,36 +44,65 @@ def read_secrets_again(configuration: Configuration) -> ChangedSecrets:
     fit its key, leaves the former one in its place.
     """
     problems: list[str] = []
-    changed = _of_any("", configuration, problems)
+    changed = _of_any("", configuration, _read(configuration), problems)
     return ChangedSecrets(configuration=changed, problems=tuple(problems))
 
 
-def _of_any(path: str, value: Any, problems: list[str]) -> Any:
+def _read(configuration: Configuration) -> _Read:
+    secrets = list({id(secret): secret for secret in _secrets_in(configuration)}.values())
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="secrets") as pool:
+        read = list(pool.map(_read_again, secrets))
+    return {id(secret): new for secret, new in zip(secrets, read, strict=True)}
+
+
+def _read_again(secret: Secret) -> Secret | ConfigurationError:
+    try:
+        return secret.read_again()
+    except ConfigurationError as exc:
+        return exc
+
+
+def _secrets_in(value: Any) -> Iterator[Secret]:
+    if isinstance(value, Secret):
+        yield value
+    elif isinstance(value, Struct) and not isinstance(value, _READ_ELSEWHERE):
+        for field in fields_of(type(value)):
+            yield from _secrets_in(getattr(value, field.name))
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _secrets_in(item)
+    elif isinstance(value, dict):
+        yield from _secrets_in(tuple(value.values()))
+
+
+def _of_any(path: str, value: Any, read: _Read, problems: list[str]) -> Any:
     if isinstance(value, _READ_ELSEWHERE):
         return value
     if isinstance(value, Struct):
-        return _of_settings(path, value, problems)
+        return _of_settings(path, value, read, problems)
     if isinstance(value, tuple):
-        return _of_list(path, value, problems)
+        return _of_list(path, value, read, problems)
     if isinstance(value, dict):
-        items = {key: _of_any(_below(path, key), item, problems) for key, item in value.items()}
+        items = {
+            key: _of_any(_below(path, key), item, read, problems) for key, item in value.items()
+        }
         return items if any(items[key] is not value[key] for key in value) else value
     return value
 
 
-def _of_list(path: str, value: Sequence[Any], problems: list[str]) -> Any:
-    items = tuple(_of_any(f"{path}[{at}]", item, problems) for at, item in enumerate(value))
+def _of_list(path: str, value: Sequence[Any], read: _Read, problems: list[str]) -> Any:
+    items = tuple(_of_any(f"{path}[{at}]", item, read, problems) for at, item in enumerate(value))
     return value if all(new is old for new, old in zip(items, value, strict=True)) else items
 
 
-def _of_settings(path: str, value: Struct, problems: list[str]) -> Struct:
+def _of_settings(path: str, value: Struct, read: _Read, problems: list[str]) -> Struct:
     changes: dict[str, Any] = {}
     for field in fields_of(type(value)):
         old, key = getattr(value, field.name), _below(path, field.encode_name)
         new = (
-            _of_secret(key, old, setting_of(field), problems)
+            _of_secret(key, old, read[id(old)], setting_of(field), problems)
             if isinstance(old, Secret)
-            else _of_any(key, old, problems)
+            else _of_any(key, old, read, problems)
         )
         if new is not old:
             changes[field.name] = new
@@ -79,11 +117,15 @@ def _of_settings(path: str, value: Struct, problems: list[str]) -> Struct:
     return changed
 
 
-def _of_secret(key: str, secret: Secret, setting: Setting | None, problems: list[str]) -> Secret:
-    try:
-        new = secret.read_again()
-    except ConfigurationError as exc:
-        problems.append(f"{key}: {exc}")
+def _of_secret(
+    key: str,
+    secret: Secret,
+    new: Secret | ConfigurationError,
+    setting: Setting | None,
+    problems: list[str],
+) -> Secret:
+    if isinstance(new, ConfigurationError):
+        problems.append(f"{key}: {new}")
         return secret
     if new == secret:
         return secret

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import aiohttp
+import msgspec
 import pytest
 import structlog
 from prometheus_client import CollectorRegistry
 
 from monitor.app.daemon import Addresses, Daemon
+from monitor.callbacks.settings import CallbackSettings
 from monitor.cli.service_manager import ServiceManager
 from monitor.cli.settings_files import load
 from monitor.cli.sighup import READ_SECRETS_SECONDS, SighupReload
 from monitor.config import Configuration, read_secrets_again
 from monitor.logs import Redactor
 from monitor.model.clock import SystemClock
+from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
 from tests.app.eventually import eventually
 from tests.clocks import ManualClock
@@ -130,6 +134,64 @@ def test_one_that_cannot_be_used_leaves_the_former_one(
     assert [found.startswith(problem) for found in read.problems] == [True]
     assert Secret(SECRETS[file]) in read.configuration.secrets()
     assert Secret(SECRETS["server"]) not in read.configuration.secrets()
+
+
+def test_commands_run_together(path: Path) -> None:
+    """Each of them ends only once the others run: one after the other, none would in its time."""
+    names = ("callbacks", "mqtt", "webhook", "channel", "server")
+    script = path.parent / "print"
+    script.write_text(
+        f"#!/bin/sh\n[ -e together ] || exec cat $1\n: > $1.runs\n"
+        f'until [ "$(ls *.runs | wc -l)" = {len(names)} ]; do sleep 0.02; done\ncat $1\n'
+    )
+    script.chmod(0o700)
+    text = path.read_text()
+    for name in names:
+        text = text.replace(f'_file = "{name}"', f'_command = ["./print", "{name}"]')
+    path.write_text(text)
+    configuration = load(path)
+    (path.parent / "together").touch()
+    (path.parent / "callbacks").write_text("the second callback secret")
+    read = read_secrets_again(configuration)
+    assert read.problems == ()
+    assert Secret("the second callback secret") in read.configuration.secrets()
+
+
+def test_no_more_than_eight_are_read_at_once(path: Path) -> None:
+    """Sixteen are read in two groups, and one that cannot be read leaves all others to change."""
+    together, lock = threading.Barrier(8), threading.Lock()
+    running, most, begun = 0, 0, 0
+
+    def read() -> Secret:
+        nonlocal running, most, begun
+        with lock:
+            running, begun = running + 1, begun + 1
+            most, number = max(most, running), begun
+        together.wait(timeout=20)
+        with lock:
+            running -= 1
+        if number == 5:
+            raise ConfigurationError("it cannot be read")
+        return Secret(f"the second secret of callbacks {number}")
+
+    configuration = load(path)
+    (first,) = configuration.workspaces
+    many = tuple(
+        msgspec.structs.replace(
+            first,
+            callbacks=CallbackSettings(secret=Secret("the first one of all", read_again=read)),
+        )
+        for _ in range(16)
+    )
+    read_again = read_secrets_again(
+        msgspec.structs.replace(configuration, workspaces=many, outputs={})
+    )
+    secrets = [
+        part.callbacks.secret for part in read_again.configuration.workspaces if part.callbacks
+    ]
+    assert most == 8
+    assert len(set(secrets)) == 16
+    assert [problem.endswith("it cannot be read") for problem in read_again.problems] == [True]
 
 
 async def test_a_running_daemon_takes_a_new_one_by_itself(path: Path) -> None:

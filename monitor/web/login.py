@@ -69,7 +69,8 @@ class LoginPages:
             ProblemDetails: the body is no such form.
             BusError: the session cannot be kept.
         """
-        fields, token = await read_form(request, _FIELDS, hidden=("secret",))
+        # A token that was typed into the field beside its own must not be logged either.
+        fields, token = await read_form(request, _FIELDS, hidden=("secret", "username"))
         leads_to = own_path(fields.get("next", ""))
         username = fields.get("username", "").strip()
         if stale := await self._tokens.problem(request, token):
@@ -100,6 +101,7 @@ class LoginPages:
         recognised: Recognised,
         *,
         groups: tuple[str, ...] = (),
+        issuer: str | None = None,
     ) -> None:
         """Begin a session, end the one that the browser had, and let it keep the new one."""
         sessions = self._authenticator.sessions
@@ -109,7 +111,7 @@ class LoginPages:
         # Once it is known who it is: wrong guesses leave lines in sum.
         line = self._audit.line("log_in", person=principal.name, source=source_of(request))
         await self._audit.store(line)
-        session_id = await sessions.begin(recognised, groups=groups)
+        session_id = await sessions.begin(recognised, groups=groups, issuer=issuer)
         after = {"role": principal.role, "way": principal.way}
         await self._audit.finish(line, AuditResult.DONE, after=after)
         secure = is_secure(request)
@@ -143,6 +145,7 @@ class LoginPages:
         site = await self._sites.of(principal)
         body = await site.page.text(
             "account.html",
+            has_state=principal.role.includes(Role.READ),
             page=WebPage(path=ACCOUNT, title="Account", boxes=(), is_live=False),
             title="Account",
             url=request.path_qs,

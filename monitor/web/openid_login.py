@@ -26,9 +26,11 @@ log = structlog.get_logger()
 BEGIN = "/login/oidc"
 CALLBACK = f"{BEGIN}/callback"
 _COOKIE = "dataprep_monitor_openid"
+_SECURE_COOKIE = f"__Host-{_COOKIE}"  # which no other host can set: it would choose the user
 _PENDING_SECONDS = 600
 _LONGEST_COOKIE = 4_096
 _LONGEST_CODE = 4_096
+_LOG_SECONDS = 60.0  # between two lines: any stranger can let a log-in fail
 _DECODER = msgspec.json.Decoder(PendingLogin)
 
 
@@ -40,6 +42,8 @@ class OpenIdLogin:
         self._authenticator = authenticator
         self._clock = clock
         self._made: tuple[OidcSettings, OpenIdProvider] | None = None
+        self._failures = 0  # since the last line
+        self._log_from = float("-inf")  # monotonic
 
     def add_routes(self, routes: Routes) -> None:
         routes.add("GET", BEGIN, self._begin, None)
@@ -63,10 +67,10 @@ class OpenIdLogin:
             return await self._refused(request, exc, leads_to=leads_to)
         answer = leading_to(url)
         answer.set_cookie(
-            _COOKIE,
+            _cookie_name(request),
             urlsafe_b64encode(msgspec.json.encode(pending)).decode(),
             max_age=_PENDING_SECONDS,
-            path=BEGIN,
+            path="/",
             httponly=True,
             samesite="Lax",
             secure=is_secure(request),
@@ -80,7 +84,8 @@ class OpenIdLogin:
             problem = OpenIdError("this log-in did not begin here, or too long ago; try again")
             return await self._refused(request, problem, status=HTTPStatus.BAD_REQUEST)
         try:
-            user = await self._provider().finish(_code(request), pending)
+            provider = self._provider()
+            user = await provider.finish(_code(request), pending)
         except OpenIdError as exc:
             return await self._refused(request, exc, leads_to=pending.leads_to)
         principal = self._authenticator.vouched(user.name, user.groups)
@@ -90,8 +95,10 @@ class OpenIdLogin:
             return await self._refused(request, problem, status=HTTPStatus.FORBIDDEN)
         answer = leading_to(own_path(pending.leads_to))
         recognised = Recognised(principal=principal)
-        await self._pages.keep_session(request, answer, recognised, groups=user.groups)
-        answer.del_cookie(_COOKIE, path=BEGIN)
+        await self._pages.keep_session(
+            request, answer, recognised, groups=user.groups, issuer=provider.issuer
+        )
+        answer.del_cookie(_cookie_name(request), path="/", secure=is_secure(request))
         return answer
 
     async def _refused(
@@ -102,16 +109,29 @@ class OpenIdLogin:
         leads_to: str = "/",
         status: int = HTTPStatus.SERVICE_UNAVAILABLE,
     ) -> web.Response:
-        log.warning("openid log-in failed", reason=one_line(str(problem)))
+        self._log(problem)
         text = str(problem)
         return await self._pages.shown(
             request, leads_to, notice=f"{text[:1].upper()}{text[1:]}.", status=status
         )
 
+    def _log(self, problem: OpenIdError) -> None:
+        """Log a failure with the number of those since the last line."""
+        self._failures += 1
+        now = self._clock.monotonic()
+        if now < self._log_from:
+            return
+        log.warning("openid log-in failed", reason=one_line(str(problem)), failures=self._failures)
+        self._failures, self._log_from = 0, now + _LOG_SECONDS
+
+
+def _cookie_name(request: web.Request) -> str:
+    return _SECURE_COOKIE if is_secure(request) else _COOKIE
+
 
 def _pending(request: web.Request) -> PendingLogin | None:
     """Return the log-in that this browser has begun with this state."""
-    cookie = request.cookies.get(_COOKIE, "")
+    cookie = request.cookies.get(_cookie_name(request), "")
     if not cookie or len(cookie) > _LONGEST_COOKIE:
         return None
     try:

@@ -217,7 +217,9 @@ class Server:
     def _shell_of(self, request: web.Request) -> PageShell | None:
         """Return what may show a page with the state of everything to who asks, None: nothing."""
         principal = request.get(PRINCIPAL)
-        site = None if principal is None else self.sites.known(principal)
+        if principal is None or not principal.role.includes(Role.READ):
+            return None
+        site = self.sites.known(principal)
         return None if site is None else site.page
 
     def reconfigure(self, settings: ServerSettings) -> None:

@@ -46,9 +46,12 @@ class Browser:
         async with self.session.get(self._site.url + path, headers=headers) as response:
             return Reply(response, await response.text())
 
-    async def get_without_following(self, path: str) -> Reply:
-        """Return the answer itself, where it leads elsewhere too."""
-        async with self.session.get(self._site.url + path, allow_redirects=False) as response:
+    async def get_without_following(self, path: str, **more: str) -> Reply:
+        """Return the answer itself, where it leads elsewhere too; ``more`` as in `get`."""
+        headers = {name.replace("_", "-"): value for name, value in more.items()}
+        async with self.session.get(
+            self._site.url + path, headers=headers, allow_redirects=False
+        ) as response:
             return Reply(response, await response.text())
 
     async def token(self, path: str) -> str:

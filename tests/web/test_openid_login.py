@@ -256,3 +256,50 @@ async def test_no_line_of_the_log_has_a_code(browser: Browser, provider: Provide
     for exchanged in provider.exchanged:
         assert exchanged["code"][0] not in str(lines)
         assert exchanged["code_verifier"][0] not in str(lines)
+
+
+async def test_another_page_cannot_begin_a_log_in_over_tls(browser: Browser) -> None:
+    """What is kept until the way back is in a cookie that no other host can set, and works."""
+    begun = await browser.get_without_following("/login/oidc?next=/", X_Forwarded_Proto="https")
+    cookie = begun.headers["Set-Cookie"]
+    async with browser.session.post(
+        begun.leads_to, data={"sub": "read-user"}, allow_redirects=False
+    ) as response:
+        back = response.headers["Location"].removeprefix(URL)
+    name, _, value = cookie.partition(";")[0].partition("=")
+    plain = f"{name.removeprefix('__Host-')}={value}"
+    forged = await browser.get_without_following(back, X_Forwarded_Proto="https", Cookie=plain)
+    own = f"{name}={value}"
+    reply = await browser.get_without_following(back, X_Forwarded_Proto="https", Cookie=own)
+
+    assert name.startswith("__Host-")
+    assert {"Secure", "HttpOnly", "Path=/", "SameSite=Lax"} <= set(cookie.split("; "))
+    assert forged.status == 400
+    assert reply.status == 303
+
+
+@pytest.mark.parametrize("issuer", [None, "https://other.example.com"])
+async def test_a_provider_that_is_trusted_no_more_ends_its_sessions(
+    site: Site, browser: Browser, settings: ServerSettings, issuer: str | None
+) -> None:
+    """A reload without it, or with another, is the way to shut out whom it let in."""
+    await log_in(browser, "read-user")
+    before = (await browser.get("/runs")).status
+    assert settings.oidc is not None
+    other = None if issuer is None else msgspec.structs.replace(settings.oidc, issuer=issuer)
+    site.server.reconfigure(msgspec.structs.replace(settings, oidc=other))
+
+    assert before == 200
+    assert (await browser.get("/runs")).status == 401
+
+
+async def test_failed_log_ins_are_one_line_a_minute(site: Site, browser: Browser) -> None:
+    """Strangers who call the way back without end do not fill the log."""
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(5):
+            await browser.get_without_following("/login/oidc/callback?code=x&state=y")
+        await site.clock.advance(61)
+        await browser.get_without_following("/login/oidc/callback?code=x&state=y")
+
+    failed = [line for line in lines if line["event"] == "openid log-in failed"]
+    assert [line["failures"] for line in failed] == [1, 5]

@@ -90,6 +90,13 @@ async def test_a_group_of_a_trusted_proxy_gives_its_role(site: Site) -> None:
     assert (reading.status, without.status) == (200, 401)
 
 
+async def test_a_trusted_proxy_that_names_no_user_lets_none_in(site: Site) -> None:
+    """Groups without a name are of no user whom the audit could name."""
+    headers = {"X-Forwarded-User": " ", "X-Forwarded-Groups": "group-read-user"}
+
+    assert (await site.get("/runs", headers=headers)).status == 401
+
+
 @pytest.mark.parametrize(
     "settings", [msgspec.structs.replace(PEOPLE, trusted_proxies=("192.0.2.7",))], ids=["elsewhere"]
 )
@@ -127,3 +134,14 @@ async def test_a_wrong_token_gives_the_same_answer_for_every_name(site: Site, na
 
     assert answer.status == 401
     assert name == "" or name not in answer.text
+
+
+@pytest.mark.parametrize(("role", "parts"), [("read", 3), ("metrics", 2)])
+async def test_who_only_scrapes_sees_no_state(site: Site, role: str, parts: int) -> None:
+    """Neither the page about the own account nor that of a problem has it, in its title either."""
+    headers = {"Accept": "text/html", **bearer(token_of(f"{role}-user"))}
+    pages = [await site.get(path, headers=headers) for path in ("/account", "/static/x")]
+    titles = [page.text.partition("<title>")[2].partition("</title>")[0] for page in pages]
+
+    assert [page.status for page in pages] == [200, 404]
+    assert [len(title.split(" · ")) for title in titles] == [parts] * 2

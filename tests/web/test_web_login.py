@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import structlog
 
+from monitor.model.errors import BusUnavailableError
 from monitor.web.principals import Role
 from monitor.web.settings import ServerSettings
 from tests.web.form_client import Browser
@@ -187,3 +188,50 @@ async def test_a_withdrawn_token_is_a_guess_like_any_other(site: Site) -> None:
 
     assert before == 200
     assert after == [401] * 6 + [429] * 2
+
+
+async def test_a_token_in_the_field_of_the_name_is_not_logged(browser: Browser) -> None:
+    """People mistake the fields: no line of the log has what they typed."""
+    with structlog.testing.capture_logs() as lines:
+        await log_in(browser, "", username=token_of("read-user"), status=401)
+
+    assert [line["event"] for line in lines].count("admin write") == 1
+    assert "secret-of" not in str(lines)
+
+
+async def test_over_tls_a_session_is_in_the_secure_cookie_alone(
+    site: Site, browser: Browser
+) -> None:
+    """Another host, or a page without TLS, could set the plain one to a session of its choice."""
+    await log_in(browser, token_of("read-user"))
+    (plain,) = (each for each in browser.session.cookie_jar if "session" in each.key)
+    by_tls = {"X-Forwarded-Proto": "https"}
+    answers = [
+        (await site.get("/runs", headers={"Cookie": f"{prefix}{plain.key}={plain.value}", **more}))
+        for prefix, more in (("", {}), ("", by_tls), ("__Host-", by_tls), ("__Host-", {}))
+    ]
+
+    assert [answer.status for answer in answers] == [200, 401, 200, 401]
+
+
+async def test_sessions_that_cannot_be_read_are_a_problem_of_the_store(
+    site: Site, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the store is away the answer says so, in one line of the log without a trace."""
+    await log_in(browser, token_of("read-user"))
+    (kept,) = (each for each in browser.session.cookie_jar if "session" in each.key)
+    cookie = {"Cookie": f"{kept.key}={kept.value}"}
+    await site.clock.advance(6)  # it is not remembered any more
+
+    async def away(topic: str, key: str) -> bytes | None:
+        raise BusUnavailableError(f"the store does not return {topic} {key[:10]}")
+
+    monkeypatch.setattr(site.bus.entries, "get", away)
+    with structlog.testing.capture_logs() as lines:
+        answers = [await site.get("/api/v1/runs", headers=cookie) for _ in range(3)]
+        opened = await site.get("/login", headers=cookie)
+
+    assert [answer.status for answer in answers] == [503] * 3
+    assert "the store" in answers[0].document["detail"]
+    assert opened.status == 200
+    assert [line["event"] for line in lines] == ["request cannot be served now"]

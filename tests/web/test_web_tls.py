@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -59,3 +60,17 @@ async def test_a_client_certificate_names_the_person(
     other.load_cert_chain(stranger, certificates.key_of(stranger))
     assert await status_of(secured, other, RUNS) == 401
     assert await status_of(secured, other, RUNS, token=token_of("ada")) == 200
+
+
+async def test_a_certificate_that_expires_lets_in_no_longer(
+    secured: Site, certificates: Certificates
+) -> None:
+    """Also on a connection that began before, and goes on."""
+    context = ssl.create_default_context(cafile=certificates.authority)
+    context.load_cert_chain(certificates.client, certificates.key_of(certificates.client))
+    secured.clock.set_wall(datetime.now(UTC))
+    before = await status_of(secured, context, RUNS)
+    secured.clock.set_wall(datetime.now(UTC) + timedelta(days=3))
+
+    assert before == 200
+    assert await status_of(secured, context, RUNS) == 401

@@ -11,7 +11,9 @@ import base64
 import hmac
 import math
 import secrets
+import ssl
 from collections.abc import Awaitable, Callable, Collection
+from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from urllib.parse import urlencode
@@ -21,7 +23,12 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Middleware
 
 from monitor.listening.credentials import InvalidCredentials
-from monitor.listening.http_listener import is_from_proxy, remember_authenticated, source_of
+from monitor.listening.http_listener import (
+    is_from_proxy,
+    is_secure,
+    remember_authenticated,
+    source_of,
+)
 from monitor.model.bounded_memory import BoundedMemory
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
@@ -165,7 +172,7 @@ class Authenticator:
     def _vouched(self, request: web.Request) -> Principal | None:
         """Return whom a client certificate or a trusted proxy names."""
         now = self._clock.now()
-        for name in certificate_names(request):
+        for name in certificate_names(request, now=now):
             found = self._people.of_user(name, (), way=WayIn.CERTIFICATE, now=now)
             if found is not None:
                 return found
@@ -177,11 +184,14 @@ class Authenticator:
         names = request.headers.getall(header)
         if len(names) > 1:
             raise ProblemDetails(400, f"{header} is given {len(names)} times")
+        user = names[0].strip()
+        if not user:
+            return None  # no user is logged in there
         groups: tuple[str, ...] = ()
         if self.settings.groups_header is not None:
             texts = request.headers.getall(self.settings.groups_header, ())
             groups = tuple(filter(None, (word.strip() for word in ",".join(texts).split(","))))
-        return self._people.of_user(names[0].strip(), groups, way=WayIn.PROXY, now=now)
+        return self._people.of_user(user, groups, way=WayIn.PROXY, now=now)
 
 
 class TooManyGuesses(ProblemDetails):
@@ -197,16 +207,21 @@ class TooManyGuesses(ProblemDetails):
 
 
 def session_of(request: web.Request) -> str | None:
-    """Return the id of the session in a request's cookie."""
-    cookies = request.cookies
-    return cookies.get(SECURE_COOKIE) or cookies.get(COOKIE)
+    """Return the id of the session in a request's cookie.
+
+    Over TLS the plain one does not count: another host, or a page without TLS, could set it.
+    """
+    return request.cookies.get(SECURE_COOKIE if is_secure(request) else COOKIE)
 
 
-def certificate_names(request: web.Request) -> list[str]:
-    """Return the names in the verified client certificate of a connection."""
+def certificate_names(request: web.Request, *, now: datetime) -> list[str]:
+    """Return the names in the verified client certificate of a connection.
+
+    None once it has expired: it was verified when the connection began, perhaps days ago.
+    """
     transport = request.transport
     found = None if transport is None else transport.get_extra_info("peercert")
-    if not found:
+    if not found or ssl.cert_time_to_seconds(found["notAfter"]) <= now.timestamp():
         return []
     subject = [pair for part in found.get("subject", ()) for pair in part]
     named = [value for name, value in subject if name in ("commonName", "emailAddress")]

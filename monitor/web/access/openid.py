@@ -73,6 +73,10 @@ class OpenIdProvider:
         self._metadata: tuple[float, _Metadata] | None = None  # read at (monotonic)
         self._room = asyncio.Semaphore(_AT_ONCE)
 
+    @property
+    def issuer(self) -> str:
+        return self._settings.issuer
+
     async def begin(self, leads_to: str) -> tuple[str, PendingLogin]:
         """Return where to lead a user, and what the browser has to keep until it comes back.
 

@@ -31,6 +31,11 @@ class People:
         self._hashes = hashes
         self._entries = settings.access
 
+    @property
+    def issuer(self) -> str | None:
+        """The provider whose users may come in; None where there is none."""
+        return None if self._settings.oidc is None else self._settings.oidc.issuer
+
     async def of_token(self, token: str, *, now: datetime) -> Recognised | None:
         """Return whose token it is; None for a wrong one."""
         own = self._settings.token

@@ -9,6 +9,7 @@ then; a session whose token was withdrawn is over.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import re
@@ -33,6 +34,8 @@ _REMEMBERED = 1_000
 # So long a session that was ended at another daemon may go on at this one.
 _FRESH_SECONDS = 5.0
 _COMMIT_SECONDS = 10.0
+# Anybody can make up ids: they must not fill the queue of those who read the store.
+_READS_AT_ONCE = 8
 
 
 class _Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -43,6 +46,7 @@ class _Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     groups: tuple[str, ...] = ()
     entry: str | None = None
     proof: str = ""  # digest of what it was recognised by, with the id; empty for a vouched name
+    issuer: str | None = None  # the provider that vouches for the name
 
 
 _DECODER = msgspec.json.Decoder(_Session)
@@ -52,6 +56,7 @@ class Sessions:
     """Begins, finds and ends sessions."""
 
     def __init__(self, entries: StoreEntries, *, clock: Clock, lasts_seconds: float) -> None:
+        self._room = asyncio.Semaphore(_READS_AT_ONCE)
         self._entries = entries
         self._clock = clock
         self._lasts = timedelta(seconds=lasts_seconds)
@@ -59,7 +64,9 @@ class Sessions:
         # Key -> when it was read (monotonic), and the session.
         self._read: BoundedMemory[str, tuple[float, _Session | None]] = BoundedMemory(_REMEMBERED)
 
-    async def begin(self, recognised: Recognised, *, groups: tuple[str, ...] = ()) -> str:
+    async def begin(
+        self, recognised: Recognised, *, groups: tuple[str, ...] = (), issuer: str | None = None
+    ) -> str:
         """Return the id of a new session, for a cookie. Those that are over are forgotten."""
         now = self._clock.now()
         expires_at = now + self._lasts
@@ -72,6 +79,7 @@ class Sessions:
             entry=principal.entry,
             expires_at=expires_at,
             proof=_proof(session_id, recognised.proof),
+            issuer=issuer,
         )
         key = _key(session_id)
         encoded = msgspec.json.encode(session)
@@ -82,12 +90,15 @@ class Sessions:
 
     async def principal(self, session_id: str, people: People) -> Principal | None:
         """Return who has this session; None where it is over, or never was."""
-        if _ID.fullmatch(session_id) is None:
+        now = self._clock.now()
+        if _ID.fullmatch(session_id) is None or int(session_id[:10]) < int(now.timestamp()):
             return None
-        session, now = await self._session(_key(session_id)), self._clock.now()
+        session = await self._session(_key(session_id))
         if session is None or now >= session.expires_at:
             return None
         if not session.proof:
+            if session.issuer != people.issuer:
+                return None  # the configuration does not trust it any more
             return people.of_user(session.user, session.groups, way=WayIn.SESSION, now=now)
         for known in people.proofs(session.entry, now=now):
             if hmac.compare_digest(session.proof, _proof(session_id, known.proof)):
@@ -107,7 +118,8 @@ class Sessions:
         kept = self._read.get(key)
         if kept is not None and now - kept[0] < _FRESH_SECONDS:
             return kept[1]
-        value = await self._entries.get(SESSION_TOPIC, key)
+        async with self._room:
+            value = await self._entries.get(SESSION_TOPIC, key)
         session = None if value is None else _decoded(value)
         self._read.put(key, (now, session))
         return session

@@ -221,9 +221,11 @@ class PageShell:
         refused = self.templates.get_template("refused.html")
         return refused.render(problem=problem, title=title).encode()
 
-    async def text(self, template: str, *, is_part: bool = False, **shown: Any) -> bytes:
+    async def text(
+        self, template: str, *, is_part: bool = False, has_state: bool = True, **shown: Any
+    ) -> bytes:
         """Return a page with the state of everything: whole, or its title and main part."""
-        status = await self._read_status()
+        status = await self._read_status() if has_state else None
         now = self._clock.now()
         texts = self.templates.get_template(template).generate(
             now=now, status=status, is_part=is_part, **shown

@@ -14,6 +14,7 @@ from monitor.bus.postgres_address import PostgresAddress
 from monitor.callbacks.settings import ListenerSettings
 from monitor.cli.certificate_files import examine_certificates
 from monitor.cli.database_check import UNREACHABLE, check_database
+from monitor.cli.doubtful_entries import doubtful_entries
 from monitor.cli.settings_files import validate_file
 from monitor.cli.store_access import StoreProblem, as_problem, check_store_access
 from monitor.cli.tables import print_json
@@ -29,7 +30,7 @@ def report(config: Path, *, as_json: bool) -> bool:
     Warnings go to stderr and are no problems.
     """
     result = _with_path_problems(_with_store(validate_file(config)))
-    result, certificates = _with_certificates(result)
+    result, certificates = _as_of_now(result)
     if as_json:
         _print_json(result, certificates)
         return result.configuration is not None
@@ -84,13 +85,17 @@ def _with_path_problems(result: ValidationResult) -> ValidationResult:
     return ValidationResult(configuration=None, problems=tuple(problems), warnings=result.warnings)
 
 
-def _with_certificates(result: ValidationResult) -> tuple[ValidationResult, list[str]]:
-    """Try the certificates of the listeners; return with the result what is found in them."""
+def _as_of_now(result: ValidationResult) -> tuple[ValidationResult, list[str]]:
+    """Try what depends on the time: entries, and the certificates of the listeners.
+
+    Returns with the result what is found in the certificates.
+    """
     if result.configuration is None:
         return result, []
     findings = examine_certificates(result.configuration, now=datetime.now(UTC))
     problems = tuple(finding.problem for finding in findings if finding.problem is not None)
-    doubts = tuple(doubt for finding in findings for doubt in finding.doubts)
+    doubts = [doubt for finding in findings for doubt in finding.doubts]
+    doubts += doubtful_entries(result.configuration, now=datetime.now(UTC))
     examined = ValidationResult(
         configuration=None if problems else result.configuration,
         problems=problems,

@@ -56,6 +56,10 @@ def _hashes(texts: str | list[str]) -> str | None:
     return None
 
 
+# Of HTTP, or of the proxy about the connection: what is in them is no user.
+_OTHER_HEADERS = frozenset(
+    ("authorization", "cookie", "host", "origin", "x-forwarded-for", "x-forwarded-proto")
+)
 _ANY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared only
 
 
@@ -67,10 +71,15 @@ def _host_names(names: list[str]) -> str | None:
 
 
 def _globs(texts: str | list[str]) -> str | None:
-    return problems_of([[texts] if isinstance(texts, str) else texts], parse_globs)
+    # Without any, everything is seen: an empty list must not mean that by accident.
+    return not_empty(texts) or problems_of(
+        [[texts] if isinstance(texts, str) else texts], parse_globs
+    )
 
 
 def _header_name(name: str) -> str | None:
+    if name.lower() in _OTHER_HEADERS:
+        return "has another meaning; name a header that the proxy alone sets"
     if re.fullmatch(r"[A-Za-z0-9-]{1,100}", name):
         return None
     return 'must be the name of a header, such as "X-Forwarded-User"'

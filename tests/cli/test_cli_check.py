@@ -182,6 +182,30 @@ def test_a_key_that_protects_nothing_is_a_warning(
     assert [found["key"] for found in warnings].count(expected.split()[1][:-1]) == is_warned_of
 
 
+def test_entries_that_let_no_user_in_are_warnings(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who has expired, whom nothing names, who comes second, and who sees no workspace."""
+    entries = [
+        'name = "ada"\nrole = "read"\nusers = "ada"\nexpires_at = 2026-01-31T18:00:00Z\n',
+        'name = "eve"\nrole = "admin"\nusers = ["eve", "ada"]\ngroups = "staff"\n',
+        'name = "sam"\nrole = "read"\nusers = "sam"\nworkspaces = "sales"\n',
+    ]
+    text = GOOD + "".join(f"[[access]]\n{entry}" for entry in entries)
+
+    assert main(["check", "-c", written(folder, text)]) == 0
+    lines = [line.split(": ", 3)[1:] for line in capsys.readouterr().err.splitlines()]
+    assert [(key, hint.partition(";")[0]) for key, _, hint in lines] == [
+        ("access[0].expires_at", "is over, and the entry lets no user in"),
+        ("access[0].users", "nothing names users"),
+        ("access[1].users", "nothing names users"),
+        ("access[1].groups", "nothing names groups"),
+        ("access[1].users", "access[0] has it too, and the first entry that fits counts"),
+        ("access[2].users", "nothing names users"),
+        ("access[2].workspaces", 'no workspace fits "sales"'),
+    ]
+
+
 def test_the_judgement_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A program gets the same as one document on stdout, with the same exit code."""
     assert main(["check", "--json", "-c", written(folder, GOOD)]) == 0

@@ -19,6 +19,7 @@ TOO_WIDE = (
 )
 NO_NETWORK = 'each must be an IP address or network, such as "127.0.0.1" or "10.1.0.0/16"'
 NO_ADDRESS = 'must be HOST:PORT, such as "127.0.0.1:9876" or "[::1]:9876"; port 0 takes a free one'
+OTHER_MEANING = "has another meaning; name a header that the proxy alone sets"
 NO_RUN = (
     'each must be KIND/ID, such as "job_group/123", "flow_run/7" or "plan_run/9"; job '
     "groups and flow runs have numbers"
@@ -141,6 +142,7 @@ BROKEN_RULES: tuple[Row, ...] = (
         "X Forwarded User",
         '"X Forwarded User": must be the name of a header, such as "X-Forwarded-User"',
     ),
+    ("server.user_header", "Cookie", f'"Cookie": {OTHER_MEANING}'),
     (
         "server.groups_header",
         "X-Groups:",
@@ -165,13 +167,11 @@ BROKEN_RULES: tuple[Row, ...] = (
         "ada.lovelace",
         ('"ada.lovelace": use 1 to 128 of A-Z, a-z, 0-9, @, _, + and -, a letter or digit first'),
     ),
-    (
-        "access[0].role",
-        "root",
-        '"root": must be one of metrics, read, operate, admin',
-    ),
+    ("access[0].role", "root", '"root": must be one of metrics, read, operate, admin'),
     ("access[0].users", [], "[]: must not be empty; leave the key out instead"),
-    ("access[0].workspaces", "", '"": ' + NO_GLOB),
+    ("access[0].workspaces", "", '"": must not be empty; leave the key out instead'),
+    ("access[0].workspaces", [], "[]: must not be empty; leave the key out instead"),
+    ("access[0].workspaces", ["!*"], '["!*"]: "!*" excludes everything; remove it'),
     ("access[0].groups", [""], '[""]: must not be empty; leave the key out instead'),
     (
         "access[0].token_hash",

@@ -32,6 +32,7 @@ _UVLOOP_CLOSED = "the handler is closed"
 _SERVER = "dataprep-monitor"  # without a version, which tells an attacker what to try
 # Names in the form that the library compares without converting them each time.
 _CONTENT_TYPE_OPTIONS = istr("X-Content-Type-Options")
+_CACHE_CONTROL = istr("Cache-Control")
 _REFERRER_POLICY = istr("Referrer-Policy")
 _RESOURCE_POLICY = istr("Cross-Origin-Resource-Policy")
 _HSTS = istr("Strict-Transport-Security")
@@ -284,6 +285,8 @@ class _Writer(StreamWriter):
         headers[_CONTENT_TYPE_OPTIONS] = "nosniff"
         # Not `no-referrer`, under which a browser hides the origin of our own page's forms.
         headers[_REFERRER_POLICY] = "same-origin"
+        # What says nothing of it is for one reader, and of now.
+        headers.setdefault(_CACHE_CONTROL, "no-store")
         # No page of another site may embed an answer, but for those that are made for it.
         headers.setdefault(_RESOURCE_POLICY, "same-origin")
         if self.hsts is not None:

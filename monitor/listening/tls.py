@@ -135,6 +135,7 @@ def _load_chain(context: ssl.SSLContext, settings: TlsSettings, section: str) ->
 
 
 def _load_authorities(context: ssl.SSLContext, file: str, section: str) -> None:
+    _text(file, f"{section}.client_ca_file")
     try:
         context.load_verify_locations(cafile=file)
     except ssl.SSLError as exc:
@@ -175,6 +176,9 @@ def _handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str | None)
 
 def _text(path: str, key: str) -> str:
     try:
+        # To read a pipe would wait without end, and the daemon could not stop either.
+        if Path(path).exists() and not Path(path).is_file():
+            raise ConfigurationError(f"{key}: {json.dumps(path)}: is no regular file; name one")
         with Path(path).open("rb") as file:
             # Before and between the certificates may stand words of any encoding.
             return file.read(_MOST_BYTES).decode(errors="replace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import ssl
 import subprocess
@@ -179,6 +180,10 @@ async def test_half_a_pair_changes_nothing(
         ({"certificate_file": "server.key"}, "certificate_file: holds no certificate"),
         ({"certificate_file": "client.pem", "key_file": "client.key"}, "unsuitable certificate"),
         ({"client_ca_file": "server.key"}, "client_ca_file: holds no certificates"),
+        ({"certificate_file": "pipe"}, "certificate_file: is no regular file"),
+        ({"certificate_file": "."}, "certificate_file: is no regular file"),
+        ({"key_file": "pipe"}, "key_file: is no regular file"),
+        ({"client_ca_file": "pipe"}, "client_ca_file: is no regular file"),
     ],
 )
 def test_a_pair_that_cannot_be_used_is_named(
@@ -188,6 +193,8 @@ def test_a_pair_that_cannot_be_used_is_named(
     folder = certificates.authority.parent
     if "encrypted.key" in changes.values():
         certificates.encrypt_key(certificates.server, "encrypted.key")
+    if "pipe" in changes.values() and not (folder / "pipe").exists():
+        os.mkfifo(folder / "pipe")  # which to read would wait without end
     paths = {name: folder / path for name, path in changes.items()}
     settings = certificates.settings(certificates.server, **paths)
     with pytest.raises(ConfigurationError) as raised:

@@ -16,6 +16,7 @@ def assert_headers(answer: Answer) -> None:
     assert answer.headers["Referrer-Policy"] == "same-origin"
     assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
     assert answer.headers["Server"] == "dataprep-monitor"
+    assert {"no-store", "no-cache"} & set(answer.headers["Cache-Control"].split(", "))
 
 
 @pytest.mark.parametrize(

@@ -235,3 +235,17 @@ async def test_sessions_that_cannot_be_read_are_a_problem_of_the_store(
     assert "the store" in answers[0].document["detail"]
     assert opened.status == 200
     assert [line["event"] for line in lines] == ["request cannot be served now"]
+
+
+async def test_guesses_from_many_addresses_lock_out_no_address_that_is_known(site: Site) -> None:
+    """From where a user came before another may log in; a new address waits with the others."""
+    async with site.from_address("127.0.0.2") as office:
+        first = await office.get(f"{site.url}/runs", headers=bearer(token_of("read-user")))
+        for number in range(10, 20):
+            async with site.from_address(f"127.0.0.{number}") as many:
+                for guess in range(5):
+                    await many.get(f"{site.url}/runs", headers=bearer(f"read-user.{guess}"))
+        known = await office.get(f"{site.url}/runs", headers=bearer(token_of("admin-user")))
+    new = await site.get("/runs", headers=bearer(token_of("operate-user")))
+
+    assert (first.status, known.status, new.status) == (200, 200, 429)

@@ -152,6 +152,7 @@ class Authenticator:
             found = None if credentials is None else await self._compared(username, secret)
             if found is not None:
                 self._right.put(digest, True)
+                self._guesses.know(source)
                 return found
             self._right.forget(digest)
             self._guesses.add(source)

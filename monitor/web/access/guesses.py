@@ -1,8 +1,9 @@
 """Slows guessing down: after some wrong credentials a source has to wait, longer each time.
 
-All sources together have a bound too, because each comparison costs a processor. Credentials that
-were right lately are accepted all the same, so that guesses lock out no user
-who has the same address.
+All sources together have a bound too, because each comparison costs a processor; it is for those
+from which no right credentials came yet, so that guesses from many addresses lock out no user at
+his own. Credentials that were right lately are accepted all the same, so that guesses lock out no
+user who has the same address.
 """
 
 from __future__ import annotations
@@ -25,14 +26,20 @@ class Guesses:
         self._clock = clock
         # Source -> how many were wrong in a row, and until when it waits (monotonic).
         self._wrong: BoundedMemory[str, tuple[int, float]] = BoundedMemory(_SOURCES)
+        self._known: BoundedMemory[str, bool] = BoundedMemory(_SOURCES)  # sources of right ones
         self._left, self._left_at = _TOGETHER_AT_ONCE, clock.monotonic()
 
     def wait_seconds(self, source: str) -> float:
         """Return how long the source must wait; 0 where its credentials are looked at now."""
         now = self._clock.monotonic()
         _, until = self._wrong.get(source) or (0, now)
-        of_all = (1 - self._refilled(now)) / _TOGETHER_PER_SECOND
+        is_known = self._known.get(source) is not None
+        of_all = 0.0 if is_known else (1 - self._refilled(now)) / _TOGETHER_PER_SECOND
         return max(0.0, until - now, of_all)
+
+    def know(self, source: str) -> None:
+        """Note that right credentials came from there."""
+        self._known.put(source, True)
 
     def add(self, source: str) -> None:
         """Count credentials that were wrong."""

@@ -36,6 +36,9 @@ _CLAIMS: dict[str, dict[str, Any]] = {
     "grace": {"groups": ["staff", "group-operate-user"]},
     "eve": {"groups": "staff"},
     "unverified": {"email": "read-user@example.com", "email_verified": False},
+    "as-text": {"email": "read-user@example.com", "email_verified": "false"},
+    "another": {"email": "read-user@example.com", "azp": "another-client"},
+    "member": {"groups": ["group-read-user", *(f"group-{number}" for number in range(1_000))]},
     "new\nline": {"groups": ["group-read-user"]},
 }
 USERS = [
@@ -160,6 +163,9 @@ async def test_another_browser_cannot_finish_a_log_in(site: Site, browser: Brows
     [
         ("eve", 403, "eve@example.com has no entry"),
         ("unverified", 503, "has not verified this mail address"),
+        ("as-text", 503, "has not verified this mail address"),
+        ("another", 503, "Invalid claim: 'azp'"),
+        ("member", 503, "names 1,001 groups of this user"),
         ("new\nline", 503, "holds control characters"),
     ],
 )

@@ -25,7 +25,8 @@ _CONNECT_SECONDS, _READ_SECONDS = 5.0, 10.0
 _STEP_SECONDS = 40.0  # of all requests of one step
 _METADATA_SECONDS = 3_600.0
 _MOST_BYTES = 1_048_576
-_MOST_GROUPS = 200
+# Of a user; the session keeps them. Some of them would not do: the first entry that fits counts.
+_MOST_GROUPS, _MOST_GROUP_CHARACTERS = 1_000, 20_000
 _LONGEST_NAME = 200
 # Clocks of two machines may differ by so much.
 _LEEWAY_SECONDS = 60
@@ -193,6 +194,7 @@ class OpenIdProvider:
             leeway=_LEEWAY_SECONDS,
             iss={"essential": True, "value": metadata.issuer},
             aud={"essential": True, "value": self._settings.client_id},
+            azp={"value": self._settings.client_id},
             exp={"essential": True},
             nonce={"essential": True, "value": pending.nonce},
         )
@@ -217,14 +219,20 @@ class OpenIdProvider:
             )
         if not name.isprintable():
             raise OpenIdError(f"{settings.user_claim} of the ID token holds control characters")
-        if settings.user_claim == "email" and claims.get("email_verified") is False:
+        is_verified = claims.get("email_verified", True) in (True, "true")
+        if settings.user_claim == "email" and not is_verified:
             raise OpenIdError("the provider has not verified this mail address")
         groups = claims.get(settings.groups_claim, ())
         groups = [groups] if isinstance(groups, str) else groups
         if not isinstance(groups, list | tuple):
             groups = ()
         named = tuple(group for group in groups if isinstance(group, str))
-        return OpenIdUser(name=name, groups=named[:_MOST_GROUPS])
+        if len(named) > _MOST_GROUPS or sum(map(len, named)) > _MOST_GROUP_CHARACTERS:
+            raise OpenIdError(
+                f"the provider names {len(named):,} groups of this user, which are too many; let "
+                "it send those of this client only"
+            )
+        return OpenIdUser(name=name, groups=named)
 
     def _document(self, url: str) -> Any:
         requests = importlib.import_module("requests")

@@ -51,3 +51,12 @@ def test_the_end_of_openmetrics_is_kept() -> None:
     assert text.endswith("# EOF\n")
     assert "runs_total{" in text
     assert "sum" not in text
+
+
+def test_a_value_that_ends_like_a_label_names_no_workspace() -> None:
+    """Else who sees all workspaces but one would see the series of a pipeline of that name."""
+    made = CollectorRegistry()
+    runs = Counter("runs", "Runs.", ["pipeline", "result", "workspace"], registry=made)
+    runs.labels("x,workspace=", "failed", "hidden").inc()
+
+    assert lines_about(generate_latest(made), lambda name: name != "hidden") == b""

@@ -8,7 +8,8 @@ from monitor.web.restricted.live_state import Sees
 
 _TEXT = rb'"(?:[^"\\]|\\.)*"'
 _LABELS = re.compile(rb"[A-Za-z_:][A-Za-z0-9_:]*\{((?:[^\"}]|" + _TEXT + rb")*)\}")  # no exemplar's
-_WORKSPACE = re.compile(rb"(?:^|,)workspace=(" + _TEXT + rb")")
+# Label by label: a value may hold what looks like the beginning of another label.
+_WORKSPACE = re.compile(rb"(?:[A-Za-z_]\w*=" + _TEXT + rb",)*workspace=(" + _TEXT + rb")")
 _ESCAPED = re.compile(r"\\(.)")
 _MEANING = {"n": "\n"}
 _END = b"# EOF"
@@ -32,7 +33,7 @@ def lines_about(exposition: bytes, sees: Sees) -> bytes:
         else:
             is_in_family = True
             labels = _LABELS.match(line)
-            found = None if labels is None else _WORKSPACE.search(labels[1])
+            found = None if labels is None else _WORKSPACE.match(labels[1])
             if found is not None and sees(_unescaped(found[1][1:-1].decode())):
                 kept += [*words, line]
                 words = []

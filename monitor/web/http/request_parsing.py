@@ -27,6 +27,7 @@ from msgspec.structs import FieldInfo, fields
 
 from monitor.model.suggestions import did_you_mean
 from monitor.web.http.problem_details import ProblemDetails
+from monitor.web.http.struct_fields import fields_of
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
@@ -152,7 +153,7 @@ def parse_queries(
         ProblemDetails: a parameter that none of them has, that is given twice, or whose value
             does not fit. What is wrong in the path names no page: 404.
     """
-    known = sorted({field.encode_name for kind in types for field in fields(kind)} - path.keys())
+    known = sorted({field.encode_name for kind in types for field in fields_of(kind)} - path.keys())
     values = dict(path)
     for name, text in query:
         if name not in known:
@@ -179,7 +180,7 @@ def url_of(path: str, query: Struct, **changes: object) -> str:
     """
     values = {**msgspec.structs.asdict(query), **changes}
     shown: dict[str, str] = {}
-    for field in fields(type(query)):
+    for field in fields_of(type(query)):
         value, text = values[field.name], _text(values[field.name])
         if f"{{{field.name}}}" in path:
             path = path.replace(f"{{{field.name}}}", quote(text, safe=""))
@@ -190,7 +191,7 @@ def url_of(path: str, query: Struct, **changes: object) -> str:
 
 def _parse(kind: type[S], values: Mapping[str, str], path: Mapping[str, str]) -> S:
     parsed: dict[str, Any] = {}
-    for field in fields(kind):
+    for field in fields_of(kind):
         text = values.get(field.encode_name)
         if text is not None:
             status = 404 if field.encode_name in path else 400

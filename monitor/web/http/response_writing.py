@@ -11,10 +11,10 @@ import msgspec
 from aiohttp import hdrs, web
 from aiohttp.helpers import ETAG_ANY
 from msgspec import Struct
-from msgspec.structs import fields
 
 from monitor.model.slices import SLICE, in_slices
 from monitor.web.http.problem_details import Handler
+from monitor.web.http.struct_fields import fields_of
 
 _GZIP = re.compile(r"(?:^|,)\s*(?:gzip|\*)\s*(?:;\s*q=([0-9.]+)\s*)?(?=,|$)", re.IGNORECASE)
 
@@ -69,7 +69,7 @@ async def answer_bytes(
 
 async def encode_in_slices(answer: Struct) -> bytes:
     """Return a struct as JSON; between the slices of its lists other tasks run."""
-    values = {field.encode_name: getattr(answer, field.name) for field in fields(answer)}
+    values = {field.encode_name: getattr(answer, field.name) for field in fields_of(type(answer))}
     if not any(isinstance(value, list | tuple) and len(value) > SLICE for value in values.values()):
         return msgspec.json.encode(answer)
     return b"{%s}" % b",".join(

@@ -216,7 +216,10 @@ async def test_an_import_waits_for_the_end_of_the_one_before(
     )
     await before.execute("SELECT pg_advisory_lock($1)", LOCK)
     importing = asyncio.create_task(imported(dump, empty_database))
-    waiting = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"
+    waiting = (
+        "SELECT EXISTS (SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = database"
+        " WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted)"
+    )
     await eventually(lambda: before.fetchval(waiting), why="it does not wait")
     before.terminate()
     assert sum(rows[StoreTable.EVENT] for rows in (await importing).values() if rows) == NEWEST

@@ -17,7 +17,11 @@ from tests.servers import Relay
 
 SHORT_SECONDS = 0.3
 _CUTS = 40
-_WRITING_PROCESS = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'WITH fence %'"
+# Of the test's own database: the server may not have noticed the ends of connections of others.
+_WRITING_PROCESS = (
+    "SELECT pid FROM pg_stat_activity"
+    " WHERE datname = current_database() AND query LIKE 'WITH fence %'"
+)
 _AWAIT_END = (
     "DO $$ BEGIN WHILE EXISTS (SELECT FROM pg_stat_activity WHERE pid = {process}) LOOP"
     " PERFORM pg_sleep(0.01); PERFORM pg_stat_clear_snapshot(); END LOOP; END $$"
@@ -210,7 +214,8 @@ async def test_a_statement_that_arrives_late_is_not_executed(
     bus = await daemon.open()
     await bus.commit(Change(state_entries=(entry,)), timeout_seconds=SOON)
     relay.is_keeping = True
-    (writing_process,) = await postgres.fetch(_WRITING_PROCESS)
+    database = daemon.url.rpartition("/")[2]
+    (writing_process,) = await postgres.fetch(_WRITING_PROCESS, database=database)
     second = StateEntry(workspace="marketing", topic="watermark", key="k", value=b"2")
     late = Change(state_entries=(second,))
     writing = asyncio.create_task(bus.commit(late, timeout_seconds=SOON))

@@ -36,7 +36,12 @@ _INSERT = (
     "INSERT INTO callback (shard, workspace, fingerprint, received_at, received_by, body)"
     " VALUES ($1, $2, $3, $4, 'other', $5)"
 )
-_WAITS = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"
+# For a row of this database: a lock on a transaction, which is waited for, is of no database.
+_WAITS = (
+    "SELECT EXISTS (SELECT FROM pg_locks AS waiting JOIN pg_locks AS held USING (pid)"
+    " JOIN pg_database ON pg_database.oid = held.database"
+    " WHERE NOT waiting.granted AND datname = current_database())"
+)
 
 
 @pytest.fixture

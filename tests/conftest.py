@@ -27,7 +27,9 @@ _MOST_WORKERS = 16
 _MEMORY = Path("/dev/shm")  # noqa: S108 - each user's folders in it are his own
 _MEMORY_BYTES = 4 * 2**30
 
-# Begun first, because the run ends no sooner than the last of them.
+# Begun first, all by one worker: a browser and the workspace that it shows take seconds to start.
+_SHARING = ("tests/browser/",)
+# Begun next, because the run ends no sooner than the last of them.
 _LONG = ("tests/worlds/test_worlds.py", "tests/crash/", "tests/sandbox/test_fuzzing.py")
 
 # A busy machine makes an example slow, not wrong; pytest's own limit ends what hangs.
@@ -62,21 +64,23 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(trylast=True)  # when those that do not run are gone
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give each worker its share of long tests, and let it begin with them.
 
     Work is stolen from the end of the equal parts that workers are given at first.
     """
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    is_long = [item.nodeid.startswith(_LONG) for item in items]
-    long = [item for item, is_first in zip(items, is_long, strict=True) if is_first]
-    others = [item for item, is_first in zip(items, is_long, strict=True) if not is_first]
-    share = -(-len(others) // workers)
-    items[:] = [
-        item
-        for number in range(workers)
-        for item in (*long[number::workers], *others[number * share : (number + 1) * share])
-    ]
+    sharing = [item for item in items if item.nodeid.startswith(_SHARING)]
+    long = [item for item in items if item.nodeid.startswith(_LONG)]
+    others = [item for item in items if not item.nodeid.startswith((*_SHARING, *_LONG))]
+    ordered = sharing
+    for number in range(workers):
+        ordered += long[number::workers]
+        room = max(0, len(items) * (number + 1) // workers - len(ordered))
+        ordered += others[:room]
+        del others[:room]
+    items[:] = [*ordered, *others]
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

@@ -11,6 +11,9 @@ from monitor.sandbox.world.records.runs import JobGroup
 from tests.app.daemon_http import Face
 from tests.app.mqtt_subscriber import Subscriber
 
+_ACTIVE = "dataprep_runs_active"
+_OLDEST = "dataprep_oldest_active_run_timestamp_seconds"
+
 
 def start_run(
     workspace: Sandbox,
@@ -38,17 +41,20 @@ async def shown_of(face: Face, subscriber: Subscriber, run: JobGroup) -> dict[st
         and message.topic.endswith("/state")
     ]
     page = await face.text("/")
+    samples = await face.samples(_ACTIVE, _OLDEST)
+    active = [
+        sample.value
+        for sample in samples
+        if (sample.name, sample.labels.get("kind")) == (_ACTIVE, "job_group")
+    ]
     return {
         "running": row["status"],
         "run": (await face.json(f"/api/v1/runs/acme/job_group/{run.id}"))["run"]["status"],
         "counted": (status["running"], status["unconfirmed"]),
         "page": "perhaps running" in page,
         "mqtt": (retained[-1]["state"], retained[-1]["active_count"]) if retained else None,
-        "gauges": (
-            await face.metric("dataprep_runs_active", kind="job_group") is not None,
-            await face.total("dataprep_runs_active", kind="job_group"),
-        ),
-        "oldest": await face.metric("dataprep_oldest_active_run_timestamp_seconds") is not None,
+        "gauges": (bool(active), sum(active)),
+        "oldest": any(sample.name == _OLDEST for sample in samples),
     }
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import aiohttp
 from msgspec import Struct
-from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from tests.app.exposition import samples_of
 
 _TIMEOUT = aiohttp.ClientTimeout(total=15)
 
@@ -85,8 +87,8 @@ class Face:
 
     async def metric(self, name: str, **labels: str) -> float | None:
         """Return one sample of the metrics page, None where it is absent."""
-        for sample in await self._samples():
-            if sample.name == name and labels.items() <= sample.labels.items():
+        for sample in await self.samples(name):
+            if labels.items() <= sample.labels.items():
                 return float(sample.value)
         return None
 
@@ -95,10 +97,9 @@ class Face:
 
     async def total(self, name: str, **labels: str) -> float:
         """Return the sum of a metric's samples."""
-        samples = await self._samples()
-        fitting = [sample for sample in samples if sample.name == name]
+        samples = await self.samples(name)
         return float(
-            sum(series.value for series in fitting if labels.items() <= series.labels.items())
+            sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
         )
 
     async def has_counted(self, workspace: str) -> bool:
@@ -109,17 +110,17 @@ class Face:
     async def watches(self, *workspaces: str) -> bool:
         """True when the daemon watches exactly these, in page and metrics."""
         received = [row["workspace"] for row in (await self.json("/api/v1/workspaces"))["data"]]
-        up = [sample for sample in await self._samples() if sample.name == "dataprep_workspace_up"]
-        return received == [series.labels["workspace"] for series in up] == list(workspaces)
+        up = await self.samples("dataprep_workspace_up")
+        return received == [sample.labels["workspace"] for sample in up] == list(workspaces)
 
     async def ends(self, **labels: str) -> Counter[tuple[str, str]]:
         """Return what ``dataprep_runs_total`` counts, by kind and result."""
         ends: Counter[tuple[str, str]] = Counter()
-        for sample in await self._samples():
-            if sample.name == "dataprep_runs_total" and labels.items() <= sample.labels.items():
+        for sample in await self.samples("dataprep_runs_total"):
+            if labels.items() <= sample.labels.items():
                 ends[sample.labels["kind"], sample.labels["result"]] += int(sample.value)
         return +ends
 
-    async def _samples(self) -> list[Any]:
-        families = text_string_to_metric_families(await self.text("/metrics"))
-        return [sample for family in families for sample in family.samples]
+    async def samples(self, *names: str) -> list[Sample]:
+        """Return the samples with these names of the metrics page."""
+        return samples_of(await self.text("/metrics"), *names)

@@ -125,7 +125,7 @@ async def _reach(clock: PacedClock, due: float) -> None:
 
 async def _observe(face: Face, *, at: float, now: datetime) -> Minute:
     status = await face.json("/api/v1/status")
-    samples = await face._samples()
+    samples = await face.samples(_FAILING)
     rows = (await face.json("/api/v1/pipelines?state=failing&limit=200"))["data"]
     alerts = (await face.json("/api/v1/alerts?state=firing&limit=500"))["data"]
     page = await face.text("/")
@@ -143,11 +143,7 @@ async def _observe(face: Face, *, at: float, now: datetime) -> Minute:
         page_says=_status_line(page),
         failing=frozenset(row["pipeline"] for row in rows),
         counted=status["failing"],
-        gauged=frozenset(
-            sample.labels["pipeline"]
-            for sample in samples
-            if sample.name == _FAILING and sample.value > 0
-        ),
+        gauged=frozenset(sample.labels["pipeline"] for sample in samples if sample.value > 0),
         alerting=frozenset(
             alert["labels"]["pipeline"] for alert in alerts if alert["rule"] in _FAILURES
         ),
@@ -177,8 +173,12 @@ async def watch(
     minutes: float,
     every_minutes: float,
     show: Callable[[str], object],
+    most_minutes: float = 0.0,
 ) -> list[Minute]:
-    """Let a daemon meet the workspace, observe it again and again, and show each row."""
+    """Let a daemon meet the workspace, observe it again and again, and show each row.
+
+    Goes on up to ``most_minutes`` where history is still being read.
+    """
     show(_HEAD)
     clock = PacedClock(PaceFile(folder / "pace"), speed=_SPEED, start=START)
     workspace = sandbox_with_past(clock, history)
@@ -187,7 +187,9 @@ async def watch(
         stack.push_async_callback(clock.stop)
         face = await stack.enter_async_context(followed(workspace, folder, clock))
         began = clock.monotonic()
-        while not seen or seen[-1].at < minutes:
+        while (
+            not seen or seen[-1].at < minutes or (seen[-1].reading and seen[-1].at < most_minutes)
+        ):
             await _reach(clock, began + 60 * every_minutes * len(seen))
             at = (clock.monotonic() - began) / 60
             seen.append(await observe(face, clock, at=at))

@@ -15,7 +15,7 @@ from monitor.sandbox.settings import SandboxSettings
 from tests.app import fixture
 from tests.app.active_run import KNOWN, shown_of, start_run
 from tests.app.daemon_http import Face
-from tests.app.eventually import eventually
+from tests.app.eventually import eventually, pause
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.clocks import FastClock, SetClock
 
@@ -80,6 +80,7 @@ async def test_a_set_clock_hides_and_delays_nothing(tmp_path: Path, seconds: flo
         ours.ahead += timedelta(seconds=seconds)
         while clock.monotonic() < set_at + 60:  # longer than a reconciliation takes to repeat
             assert await shown_of(face, subscriber, run) == KNOWN
+            await pause(0.05)
         assert "unknown" not in states(subscriber)[before:]
         assert await alerts(face) == []
 

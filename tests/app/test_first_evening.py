@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.model.clock import Clock
 from monitor.model.triggers import CronTrigger
@@ -59,12 +58,10 @@ def enough_successes(workspace: Sandbox) -> set[tuple[str, str]]:
 
 
 async def learned(face: Face, names: dict[str, str]) -> Learned:
-    page = await face.text("/metrics")
     return {
         (sample.labels["kind"], names[sample.labels["pipeline"]]): sample.value
-        for family in text_string_to_metric_families(page)
-        for sample in family.samples
-        if sample.name == LIMIT and sample.labels["pipeline"] in names
+        for sample in await face.samples(LIMIT)
+        if sample.labels["pipeline"] in names
     }
 
 

@@ -6,8 +6,6 @@ from collections import defaultdict
 from datetime import timedelta
 from pathlib import Path
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.world.records.objects import Recipe
@@ -26,13 +24,7 @@ MISSED = "dataprep_missed_runs_total"
 
 async def values(face: Face, name: str) -> dict[str, float]:
     """Return one metric by pipeline."""
-    page = await face.text("/metrics")
-    return {
-        sample.labels["pipeline"]: sample.value
-        for family in text_string_to_metric_families(page)
-        for sample in family.samples
-        if sample.name == name
-    }
+    return {sample.labels["pipeline"]: sample.value for sample in await face.samples(name)}
 
 
 async def until_shown(face: Face, flow: str) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import aiohttp
 from msgspec import Struct
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.app.daemon_http import Face
 from tests.worlds.script import End, RunKind, World
@@ -60,11 +59,9 @@ class FinalFaces(Struct, frozen=True, kw_only=True):
 async def read_final_faces(face: Face, worlds: Sequence[World]) -> dict[str, FinalFaces]:
     """Read everything that is shown of these worlds."""
     samples: defaultdict[str, list[Sample]] = defaultdict(list)
-    for family in text_string_to_metric_families(await face.text("/metrics")):
-        for shown in family.samples:
-            if shown.name in _SHOWN:
-                labels = dict(shown.labels)
-                samples[labels["workspace"]].append(Sample(shown.name, labels, shown.value))
+    for shown in await face.samples(*_SHOWN):
+        labels = dict(shown.labels)
+        samples[labels["workspace"]].append(Sample(shown.name, labels, shown.value))
     pipelines = await _rows(face, "/api/v1/pipelines")
     alerts = await _rows(face, "/api/v1/alerts")
     return {

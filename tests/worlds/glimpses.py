@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.app.daemon_http import Face
 from tests.worlds.blindness import blindnesses, unknown_from
@@ -39,10 +38,8 @@ async def read_glimpse(face: Face, seconds: Callable[[], float]) -> Glimpse:
     at = seconds()
     rows = (await face.json("/api/v1/workspaces"))["data"]
     kinds: defaultdict[str, set[str]] = defaultdict(set)
-    for family in text_string_to_metric_families(await face.text("/metrics")):
-        for sample in family.samples:
-            if sample.name == "dataprep_runs_active":
-                kinds[sample.labels["workspace"]].add(sample.labels["kind"])
+    for sample in await face.samples("dataprep_runs_active"):
+        kinds[sample.labels["workspace"]].add(sample.labels["kind"])
     judged: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     for alert in (await face.json("/api/v1/alerts"))["data"]:
         if alert["state"] == "firing" and alert["kind"] and not alert["unjudged"]:

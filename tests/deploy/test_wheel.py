@@ -12,15 +12,34 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.documents import ROOT
-from tests.deploy.test_deploy_files import DEPLOY, checked
+from tests.deploy.test_deploy_files import DEPLOY
+
+
+def build(checkout: Path, folder: Path) -> None:
+    """Build wheel and sdist of a checkout."""
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-d", folder],
+        cwd=checkout,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder with wheel and sdist of this checkout."""
+    folder = tmp_path_factory.mktemp("built")
+    build(ROOT, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def files(built: Path) -> dict[str, bytes]:
     """Return what the wheel of this checkout holds, by path."""
-    folder = tmp_path_factory.mktemp("wheel")
-    checked(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder)
-    (wheel,) = folder.glob("*.whl")
+    (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as opened:
         return {name: opened.read(name) for name in opened.namelist()}
 
@@ -51,28 +70,21 @@ def test_the_image_is_built_from_all_that_the_wheel_needs() -> None:
         assert f"\nCOPY {inside} {inside}\n" in image.partition("pip wheel")[0]
 
 
-def test_wheel_and_sdist_have_the_same_bytes_wherever_they_are_built(tmp_path: Path) -> None:
+def test_wheel_and_sdist_have_the_same_bytes_wherever_they_are_built(
+    built: Path, tmp_path: Path
+) -> None:
     """Built from the checkout, and from its sdist in another folder with other times of files."""
-    checked(sys.executable, "-m", "hatchling", "build", "-d", tmp_path / "checkout")
-    (sdist,) = (tmp_path / "checkout").glob("*.tar.gz")
+    (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as packed:
         packed.extractall(tmp_path, filter="data")
     folder = tmp_path / sdist.name.removesuffix(".tar.gz")
     (folder / "PKG-INFO").unlink()  # made by the build, and no file of the checkout
     for path in folder.rglob("*.py"):
         os.utime(path, (1, 1))
-    built = subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-d", tmp_path / "elsewhere"],
-        cwd=folder,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert built.returncode == 0, built.stderr
+    build(folder, tmp_path / "elsewhere")
     bytes_of = [
-        {path.name: path.read_bytes() for path in (tmp_path / place).iterdir()}
-        for place in ("checkout", "elsewhere")
+        {path.name: path.read_bytes() for path in place.iterdir()}
+        for place in (built, tmp_path / "elsewhere")
     ]
     assert len(bytes_of[0]) == 2
     assert bytes_of[0] == bytes_of[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -144,7 +145,7 @@ def test_another_python_installs_the_lock(python: str, tmp_path: Path) -> None:
         ":all:",
     )
     packages = ("-r", ROOT / "requirements.lock")
-    program = shutil.which(f"python{python}")
+    program = interpreter(python)
     if program is None:
         elsewhere = ("--dry-run", "--no-deps", "--target", tmp_path, "--python-version", python)
         run(sys.executable, "-m", "pip", "install", *options, *elsewhere, *packages)
@@ -154,6 +155,22 @@ def test_another_python_installs_the_lock(python: str, tmp_path: Path) -> None:
     run(own, "-m", "pip", "install", *options, *packages)
     run(own, "-m", "pip", "check")
     assert "dataprep-monitor" in run(own, "-m", "monitor.cli.main", "--help")
+
+
+def interpreter(python: str) -> str | None:
+    """Return where that Python is on this machine, with pyenv or without."""
+    name = shutil.which(f"python{python}")
+    if name is None:
+        return None
+    done = subprocess.run(
+        [name, "-c", "import sys; print(sys.executable)"],
+        env={**os.environ, "PYENV_VERSION": python},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    return done.stdout.strip() or None
 
 
 def run(*command: object) -> str:
@@ -182,7 +199,7 @@ def test_the_tests_have_the_versions_that_are_deployed() -> None:
 @pytest.mark.parametrize("place", ["image", "service", "tests"])
 def test_packages_are_installed_by_their_hashes(place: str) -> None:
     """No step of image, service and tests takes what no lock names; our own is taken alone."""
-    guide = "\n".join(blocks("sh", ROOT / "deploy" / "README.md")[:1])
+    guide = "\n".join(blocks("sh", ROOT / "deploy" / "README.md"))
     text = {
         "image": (ROOT / "deploy" / "Containerfile").read_text(),
         "service": guide,

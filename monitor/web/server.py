@@ -24,7 +24,7 @@ from monitor.web.access.routes import Route, Routes
 from monitor.web.access.sessions import Sessions
 from monitor.web.audit.audit_log import AuditLog
 from monitor.web.audit.recording import audit_writes
-from monitor.web.audit.refused_logins import RefusedLogins
+from monitor.web.audit.summed_refusals import SummedRefusals
 from monitor.web.health import ClusterProblems, DaemonStatus, ReadChecks, Readiness, readiness
 from monitor.web.http.access import IS_OURS, log_writes, refuse_foreign
 from monitor.web.http.form_bodies import FormTokens
@@ -83,7 +83,7 @@ class Server:
         self._refusals = _counted_refusals(registry, clock)
         self._listener = self._made_listener(on_certificate)
         self._probes = self._made_probes(checks, store_id)
-        self._refused_logins = RefusedLogins(audit, clock=clock)
+        self._refused = SummedRefusals(audit, clock=clock)
         self._authenticator = self._made_authenticator(entries)
         self._render_metrics, self._checks = render_metrics, checks
         self._store_id = store_id
@@ -143,7 +143,7 @@ class Server:
             settings,
             sessions=Sessions(entries, clock=clock, lasts_seconds=settings.session_seconds),
             wrong=InvalidCredentials(self._refusals, clock=clock, delay_seconds=delay_seconds),
-            on_refused=self._refused_logins.add,
+            on_refused=self._refused.add_login,
             clock=clock,
         )
 
@@ -208,7 +208,7 @@ class Server:
             authenticate(self._authenticator, routes, outage),
             limit_reads(settings, refusals, clock=clock),
             log_writes(settings, refusals, clock=clock),
-            audit_writes(self._audit, routes),
+            audit_writes(self._audit, routes, self._refused),
             authorize(routes),
             errors_as_problems(outage),
             _prepared(self.follower.request, *([] if self._refresh is None else [self._refresh])),
@@ -233,7 +233,7 @@ class Server:
         return {
             "log follower": self.follower.run,
             "live pages": self.sites.whole.live.run,
-            "refused log-ins": self._refused_logins.run,
+            "refused writes": self._refused.run,
             **self._listener.tasks(),
         }
 
@@ -243,7 +243,7 @@ class Server:
         await self._listener.stop()
         if self._probes is not None:
             await self._probes.stop()
-        await self._refused_logins.store()
+        await self._refused.store()
 
     async def _metrics(self, request: web.Request) -> web.Response:
         body, content_type = await self._render_metrics(request.headers.get("Accept", ""))

@@ -318,7 +318,7 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
     ] = 2_592_000
     body_timeout_seconds: float = 10.0  # for a client to send a body
     wrong_credentials_delay_seconds: float = 1.0
-    writes_per_minute: int = 60  # of one source, and so many at once
+    writes_per_minute: int = 60  # of one source, and of one user; and so many at once
     read_cost_per_minute: int = 6_000  # of one source; see `read_limits`
     stale_after_seconds: Annotated[
         float,

@@ -111,5 +111,5 @@ async def test_the_count_outlasts_an_outage_of_the_store(
     await site.clock.advance(60)
     (line,) = await stored(site, 1, times=3)
 
-    assert [line["event"] for line in lines] == ["refused log-ins wait for the audit"]
+    assert [line["event"] for line in lines] == ["refused writes wait for the audit"]
     assert line["request"]["times"] == 3

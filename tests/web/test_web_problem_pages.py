@@ -101,7 +101,7 @@ async def test_too_many_writes_are_a_page(site: Site) -> None:
     answer = await site.post("/silences", headers=BROWSER)
     assert answer.status == 429
     assert int(answer.headers["Retry-After"]) > 0
-    assert "A source may write 1 times a minute." in page(answer)
+    assert "A source, and a user, may write 1 times a minute." in page(answer)
 
 
 async def test_a_failed_answer_is_a_page() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import msgspec
 import pytest
 import structlog
 
@@ -12,6 +13,7 @@ from monitor.model.secrets import Secret
 from monitor.web.http.source_rates import SourceRates
 from monitor.web.settings import ServerSettings
 from tests.clocks import ManualClock
+from tests.web.people import PEOPLE, bearer, token_of
 from tests.web.site import Site
 
 GUARDED = ServerSettings(
@@ -114,6 +116,19 @@ async def test_another_source_still_writes(site: Site) -> None:
             other = response.status
 
     assert (first, other) == ([201, 429], 201)
+
+
+@pytest.mark.parametrize(
+    "settings", [msgspec.structs.replace(PEOPLE, writes_per_minute=3)], ids=["few"]
+)
+async def test_writes_of_a_user_are_limited_wherever_they_come_from(site: Site) -> None:
+    """Who has addresses without end must not push the audit out; other users still write."""
+    statuses: list[int] = []
+    for name, number in [("operate-user", number) for number in range(5)] + [("admin-user", 9)]:
+        headers = {**bearer(token_of(name)), "X-Forwarded-For": f"192.0.2.{number}"}
+        statuses.append((await site.post("/api/v1/silences", json=SILENCE, headers=headers)).status)
+
+    assert statuses == [201, 201, 201, 429, 429, 201]
 
 
 async def test_the_writes_of_few_sources_are_remembered() -> None:

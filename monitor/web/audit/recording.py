@@ -13,6 +13,7 @@ from monitor.listening.http_listener import source_of
 from monitor.web.access.authentication import PRINCIPAL
 from monitor.web.access.routes import Routes
 from monitor.web.audit.audit_log import AuditLine, AuditLog, AuditResult
+from monitor.web.audit.summed_refusals import SummedRefusals
 from monitor.web.http.access import READING
 from monitor.web.http.problem_details import Handler, ProblemDocument
 from monitor.web.principals import ANYBODY, WayIn
@@ -41,6 +42,7 @@ class Write:
         self.reason: str | None = None  # why it was refused, where the answer is a page
         self._audit = audit
         self._line = line
+        self.has_begun = False
         self._is_lost = False  # the store did not take it
 
     def author(self, given: str) -> str:
@@ -54,7 +56,7 @@ class Write:
             BusError: it is not stored.
         """
         self._line = msgspec.structs.replace(self._line, request=request)
-        self._is_lost = True
+        self.has_begun = self._is_lost = True
         await self._audit.store(self._line)
         self._is_lost = False
 
@@ -70,8 +72,11 @@ class Write:
 WRITE = web.RequestKey("write", Write)  # of each request that changes something
 
 
-def audit_writes(audit: AuditLog, routes: Routes) -> Middleware:
-    """Return the middleware that gives each write its line, and stores how it ended."""
+def audit_writes(audit: AuditLog, routes: Routes, refused: SummedRefusals) -> Middleware:
+    """Return the middleware that gives each write its line, and stores how it ended.
+
+    Writes that a user may not do have a line in sum: else any user could push all others out.
+    """
 
     @web.middleware
     async def record(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -86,7 +91,11 @@ def audit_writes(audit: AuditLog, routes: Routes) -> Middleware:
         except Exception as exc:
             await write.end(AuditResult.FAILED, type(exc).__name__)
             raise
-        await write.end(_result(answer.status), _reason(answer))
+        reason = _reason(answer)
+        if answer.status == HTTPStatus.FORBIDDEN and not write.has_begun and person.is_known:
+            refused.add(line.what, person=line.person, source=line.source, reason=reason or "")
+        else:
+            await write.end(_result(answer.status), reason)
         return answer
 
     return record

@@ -23,6 +23,7 @@ from monitor.model.clock import Clock
 from monitor.web.http.problem_details import Handler, problem_response
 from monitor.web.http.request_parsing import BODY, one_line
 from monitor.web.http.source_rates import SourceRates
+from monitor.web.principals import ANYBODY
 from monitor.web.settings import ServerSettings
 
 log = structlog.get_logger()
@@ -132,18 +133,22 @@ def _plain(name: str) -> str:
 
 def log_writes(settings: ServerSettings, refusals: Refusals, *, clock: Clock) -> Middleware:
     """Return the middleware that limits and logs what changes something."""
-    rates = SourceRates(per_minute=settings.writes_per_minute, clock=clock)
+    of_source, of_user = (
+        SourceRates(per_minute=settings.writes_per_minute, clock=clock) for _ in range(2)
+    )
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.method in READING:
             return await handler(request)
-        source = source_of(request)
-        if wait := rates.take(source):
+        source, author = source_of(request), request[AUTHOR]
+        wait = of_source.take(source)
+        if not wait and author != ANYBODY.name:
+            wait = of_user.take(author)  # wherever from: a user may have addresses without end
+        if wait:
             refusals.add(RefusalReason.TOO_MANY_WRITES, source)
-            answer = problem_response(
-                429, f"a source may write {settings.writes_per_minute} times a minute"
-            )
+            most = settings.writes_per_minute
+            answer = problem_response(429, f"a source, and a user, may write {most} times a minute")
             answer.headers["Retry-After"] = str(math.ceil(wait))
             return answer
         status = 500

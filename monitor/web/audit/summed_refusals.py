@@ -1,7 +1,8 @@
-"""Wrong log-ins in the audit: a line for each source and day, with their number.
+"""Wrong log-ins, and writes that a role forbids, in the audit: a line a day, with their number.
 
-A guess must not push a write out of the audit. So few sources of a day have a line of their own,
-and all others share one: however many guess, a daemon's lines fill no tenth of a year's audit.
+What was refused must not push a write out of the audit. So few sources of a day have a line of
+their own, and all others share one: however many guess, or try, a daemon's lines fill no tenth of a
+year's audit.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _STORE_SECONDS = 60.0
 _SOURCES = 20  # of a window that have a line of their own
 _OTHERS = "others"
 STRANGER = "stranger"  # no user is known
-_REASON = "credentials were wrong, or not looked at after too many wrong ones"
+_LOGIN_REASON = "credentials were wrong, or not looked at after too many wrong ones"
 
 
 @dataclass(slots=True)
@@ -31,28 +32,34 @@ class _Sum:
     """What one line counts."""
 
     line: AuditLine
+    reason: str
     last_at: datetime
     times: int = 0
     stored: int = 0
 
 
-class RefusedLogins:
-    """Sums wrong log-ins. `add` only counts; `run` stores the lines, and more of them later."""
+class SummedRefusals:
+    """Sums what was refused. `add` only counts; `run` stores the lines, and more of them later."""
 
     def __init__(self, audit: AuditLog, *, clock: Clock) -> None:
         self._audit = audit
         self._clock = clock
         self._since = clock.monotonic()
-        self._sums: dict[str, _Sum] = {}
+        self._sums: dict[tuple[str, str, str], _Sum] = {}  # by what, person and source
 
-    def add(self, source: str) -> None:
+    def add_login(self, source: str) -> None:
         """Count a log-in that was refused."""
-        is_known = source in self._sums or len(self._sums) < _SOURCES
-        source = source if is_known else _OTHERS
-        if source not in self._sums:
-            line = self._audit.line("log_in", person=STRANGER, source=source)
-            self._sums[source] = _Sum(line, line.at)
-        counted = self._sums[source]
+        self.add("log_in", person=STRANGER, source=source, reason=_LOGIN_REASON)
+
+    def add(self, what: str, *, person: str, source: str, reason: str) -> None:
+        """Count a write that was refused before it began."""
+        key = what, person, source
+        if key not in self._sums and len(self._sums) >= _SOURCES:
+            key = what, person, _OTHERS
+        if key not in self._sums:
+            line = self._audit.line(what, person=person, source=key[2])
+            self._sums[key] = _Sum(line, reason, line.at)
+        counted = self._sums[key]
         counted.times, counted.last_at = counted.times + 1, self._clock.now()
 
     async def run(self) -> None:
@@ -74,11 +81,11 @@ class RefusedLogins:
                 counted.line,
                 request={"times": times, "last_at": counted.last_at},
                 result=AuditResult.REFUSED,
-                reason=_REASON,
+                reason=counted.reason,
             )
             try:
                 await self._audit.store(line)
             except BusError as exc:
-                log.warning("refused log-ins wait for the audit", reason=str(exc))
+                log.warning("refused writes wait for the audit", reason=str(exc))
                 return
             counted.stored = times

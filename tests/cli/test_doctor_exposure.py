@@ -13,12 +13,15 @@ import pytest
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.cli.configuration_report import summary
 from monitor.cli.doctor_checks.descriptor_limit import check_file_descriptors
+from monitor.cli.doctor_checks.exposure import check_access
 from monitor.cli.doctor_checks.file_access import check_files
 from monitor.config import Configuration
 from monitor.model.secrets import Secret
+from monitor.web.principals import Role
 from monitor.web.settings import ServerSettings
 from tests.app.processes import Settings, Watched, command
 from tests.cli.doctor_scenario import outcomes, run_checks, workspace_at
+from tests.web.people import entry
 
 _STRANGERS = 4_242  # a group that is neither root's nor ours
 
@@ -186,3 +189,18 @@ def test_check_repeats_that_the_server_is_open() -> None:
         "server 0.0.0.0:9876 (allow_anonymous: all who can reach it may do everything)",
         "server 127.0.0.1:9876",
     ]
+
+
+@pytest.mark.parametrize(
+    ("proxy", "outcome"),
+    [("127.0.0.1", "warning"), ("::1", "warning"), ("127.0.0.0/8", "warning"), ("192.0.2.7", "ok")],
+)
+def test_a_proxy_of_this_machine_lets_its_programs_be_any_user(proxy: str, outcome: str) -> None:
+    """Whatever runs there can send the header; a proxy elsewhere is alone at its address."""
+    server = ServerSettings(
+        access=(entry("ada", Role.ADMIN),), user_header="X-User", trusted_proxies=(proxy,)
+    )
+    line = check_access(server)
+
+    assert line.outcome.value == outcome
+    assert ("X-User" in line.found) == (outcome == "warning")

@@ -15,6 +15,7 @@ from monitor.cli.tables import print_cut, print_rows
 _COLUMNS = (
     Column("at", "when", Form.INSTANT),
     Column("person", "who"),
+    Column("entry", "entry", Form.COPIED, is_wide=True),
     Column("source", "from", Form.COPIED),
     Column("what", "what", Form.COPIED),
     Column("result", "result", Form.STATE),

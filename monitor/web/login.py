@@ -109,7 +109,9 @@ class LoginPages:
             await sessions.end(former)
         principal = recognised.principal
         # Once it is known who it is: wrong guesses leave lines in sum.
-        line = self._audit.line("log_in", person=principal.name, source=source_of(request))
+        line = self._audit.line(
+            "log_in", person=principal.name, source=source_of(request), entry=principal.entry
+        )
         await self._audit.store(line)
         session_id = await sessions.begin(recognised, groups=groups, issuer=issuer)
         after = {"role": principal.role, "way": principal.way}

@@ -38,6 +38,7 @@ _CLAIMS: dict[str, dict[str, Any]] = {
     "unverified": {"email": "read-user@example.com", "email_verified": False},
     "as-text": {"email": "read-user@example.com", "email_verified": "false"},
     "another": {"email": "read-user@example.com", "azp": "another-client"},
+    "admin": {"email": "admin-user", "groups": ["group-read-user"]},
     "member": {"groups": ["group-read-user", *(f"group-{number}" for number in range(1_000))]},
     "new\nline": {"groups": ["group-read-user"]},
 }
@@ -309,3 +310,12 @@ async def test_failed_log_ins_are_one_line_a_minute(site: Site, browser: Browser
 
     failed = [line for line in lines if line["event"] == "openid log-in failed"]
     assert [line["failures"] for line in failed] == [1, 5]
+
+
+async def test_the_audit_names_the_entry_beside_the_user(site: Site, browser: Browser) -> None:
+    """A provider, or its users, may choose the name of another entry as that of a user."""
+    await log_in(browser, "admin")
+    answer = await site.get("/api/v1/audit", headers=bearer(token_of("admin-user")))
+    (line,) = answer.document["data"]
+
+    assert (line["what"], line["person"], line["entry"]) == ("log_in", "admin-user", "read-user")

@@ -62,6 +62,8 @@ class AuditLine(Struct, frozen=True, kw_only=True):
     id: str
     at: datetime
     person: str
+    # The [[access]] that gives the rights: a provider may name a user as an entry is named.
+    entry: str | None = None
     source: str  # an address, or "local"
     what: str  # the write, as the API names it: "add_silence"
     request: Any = None
@@ -87,13 +89,14 @@ class AuditLog:
         self._daemon = daemon
         self._numbers = count()  # lines of one instant keep their order
 
-    def line(self, what: str, *, person: str, source: str) -> AuditLine:
+    def line(self, what: str, *, person: str, source: str, entry: str | None = None) -> AuditLine:
         """Return a new line, which is not stored yet."""
         at = self._clock.now()
         return AuditLine(
             id=f"{_key(at)}-{next(self._numbers) % _NUMBERS:04d}-{secrets.token_hex(4)}",
             at=at,
             person=_words(self._redact(person), _NAME_CHARACTERS),
+            entry=entry,
             source=source,
             what=what,
             daemon=self._daemon,

@@ -24,12 +24,14 @@ class Caller(NamedTuple):
 
     name: str
     is_known: bool  # False where the server asks for no log-in
+    entry: str | None  # the [[access]] that gives the rights
 
 
 def person_of(request: web.Request) -> Caller:
     """Return who sends a request, as it was authenticated."""
     principal = request.get(PRINCIPAL, ANYBODY)
-    return Caller(principal.name, is_known=principal.way is not WayIn.ANONYMOUS)
+    is_known = principal.way is not WayIn.ANONYMOUS
+    return Caller(principal.name, is_known=is_known, entry=principal.entry)
 
 
 class Write:
@@ -84,7 +86,9 @@ def audit_writes(audit: AuditLog, routes: Routes, refused: SummedRefusals) -> Mi
         if route is None or route.what is None:
             return await handler(request)
         person = person_of(request)
-        line = audit.line(route.what, person=person.name, source=source_of(request))
+        line = audit.line(
+            route.what, person=person.name, source=source_of(request), entry=person.entry
+        )
         write = request[WRITE] = Write(audit, line, person)
         try:
             answer = await handler(request)
@@ -93,7 +97,7 @@ def audit_writes(audit: AuditLog, routes: Routes, refused: SummedRefusals) -> Mi
             raise
         reason = _reason(answer)
         if answer.status == HTTPStatus.FORBIDDEN and not write.has_begun and person.is_known:
-            refused.add(line.what, person=line.person, source=line.source, reason=reason or "")
+            refused.add(line, reason or "")
         else:
             await write.end(_result(answer.status), reason)
         return answer

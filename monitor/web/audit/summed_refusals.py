@@ -49,18 +49,17 @@ class SummedRefusals:
 
     def add_login(self, source: str) -> None:
         """Count a log-in that was refused."""
-        self.add("log_in", person=STRANGER, source=source, reason=_LOGIN_REASON)
+        self.add(self._audit.line("log_in", person=STRANGER, source=source), _LOGIN_REASON)
 
-    def add(self, what: str, *, person: str, source: str, reason: str) -> None:
+    def add(self, line: AuditLine, reason: str) -> None:
         """Count a write that was refused before it began."""
-        key = what, person, source
+        key = line.what, line.person, line.source
         if key not in self._sums and len(self._sums) >= _SOURCES:
-            key = what, person, _OTHERS
+            key = line.what, line.person, _OTHERS
         if key not in self._sums:
-            line = self._audit.line(what, person=person, source=key[2])
-            self._sums[key] = _Sum(line, reason, line.at)
+            self._sums[key] = _Sum(msgspec.structs.replace(line, source=key[2]), reason, line.at)
         counted = self._sums[key]
-        counted.times, counted.last_at = counted.times + 1, self._clock.now()
+        counted.times, counted.last_at = counted.times + 1, line.at
 
     async def run(self) -> None:
         """Store what was counted, once a minute; each day begins new lines."""

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.parametrize("settings", [PEOPLE], ids=["people"])
 STREAMS = pytest.mark.parametrize("path", ["/api/v1/events/stream", "/live"])
 _NAME = "read-user"
 _KEEPALIVE_SECONDS = 15
-_LIMIT_SECONDS = 5.0
+_LIMIT_SECONDS = 9.0  # of a machine that does something else
 
 
 def _reload(site: Site, found: AccessEntry) -> None:

@@ -300,6 +300,7 @@ def _take_over_the_root(handler: logging.Handler, level: str) -> None:
     root.addHandler(handler)
     root.setLevel(level.upper())
     logging.captureWarnings(capture=True)
-    # Its lines carry whole paths, and a callback's path may carry a secret; our own listeners
-    # log the route instead.
-    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    # Their lines carry whole paths, and that of a callback or a channel may be a secret; our own
+    # listeners log the route instead.
+    for library in ("aiohttp.access", "urllib3"):
+        logging.getLogger(library).setLevel(logging.WARNING)

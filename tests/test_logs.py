@@ -109,10 +109,12 @@ def test_libraries_log_through_the_same_handler() -> None:
     assert line["event"] == "sent Authorization: ***"
 
 
-def test_access_lines_of_the_library_are_off() -> None:
-    """The HTTP library's access lines contain whole paths, so they are never written."""
-    stream = set_up()
-    logging.getLogger("aiohttp.access").info("POST /hooks/marketing/%s", TEXT)
+@pytest.mark.parametrize("library", ["aiohttp.access", "urllib3.connectionpool"])
+def test_lines_of_libraries_about_each_request_are_off(library: str) -> None:
+    """They contain whole paths, of callbacks or of channels, so they are never written."""
+    stream = set_up(level="debug")
+    logging.getLogger(library).info("POST /hooks/marketing/%s", TEXT)
+    logging.getLogger(library).debug("POST /services/%s", TEXT)
     assert stream.getvalue() == ""
 
 

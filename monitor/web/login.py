@@ -72,19 +72,20 @@ class LoginPages:
         # A token that was typed into the field beside its own must not be logged either.
         fields, token = await read_form(request, _FIELDS, hidden=("secret", "username"))
         leads_to = own_path(fields.get("next", ""))
-        username = fields.get("username", "").strip()
+        username, secret = (fields.get(name, "").strip() for name in ("username", "secret"))
+        shown_name = username if secret else ""
         if stale := await self._tokens.problem(request, token):
-            return await self.shown(request, leads_to, notice=stale, username=username, status=403)
-        try:
-            recognised = await self._authenticator.recognised(
-                request, (username, fields.get("secret", "").strip())
+            return await self.shown(
+                request, leads_to, notice=stale, username=shown_name, status=403
             )
+        try:
+            recognised = await self._authenticator.recognised(request, (username, secret))
         except ProblemDetails as problem:
             answer = await self.shown(
                 request,
                 leads_to,
                 notice=f"{problem.detail[:1].upper()}{problem.detail[1:]}.",
-                username=username,
+                username=shown_name,
                 status=problem.status,
             )
             if isinstance(problem, TooManyGuesses):

@@ -140,6 +140,16 @@ async def test_a_wrong_token_is_said_in_the_form(browser: Browser) -> None:
     assert "a-wrong-secret" not in str(lines)
 
 
+async def test_a_token_in_the_wrong_field_is_shown_nowhere(browser: Browser) -> None:
+    """Who types it where the name belongs does not find it on the screen, nor in the log."""
+    await browser.get("/login")
+    with structlog.testing.capture_logs() as lines:
+        page = await log_in(browser, "", username=token_of("read-user"), status=401)
+
+    assert "wrong" in page
+    assert token_of("read-user") not in page + str(lines)
+
+
 async def test_who_is_locked_out_is_told_how_long(browser: Browser) -> None:
     """After some wrong tokens the form says how many seconds nothing is looked at."""
     pages = [await log_in(browser, f"wrong-{n}", status=401) for n in range(6)]

@@ -32,9 +32,11 @@ class Done(Struct, frozen=True):
     err: str
 
 
-async def command(*arguments: str, config: Path | None = None) -> Done:
+async def command(
+    *arguments: str, config: Path | None = None, within_seconds: float = _END_SECONDS
+) -> Done:
     """Run one command to its end; one that does not come to it is killed."""
-    async with running(*arguments, config=config) as process, asyncio.timeout(_END_SECONDS):
+    async with running(*arguments, config=config) as process, asyncio.timeout(within_seconds):
         out, err = await process.communicate()
     return Done(process.returncode or 0, out.decode(), err.decode())
 

@@ -10,7 +10,7 @@ import aiohttp
 from tests.web.served_cluster import ServedCluster
 from tests.web.site import Site
 
-_TOKEN = re.compile(r'name="token" value="([^"]+)"')
+TOKEN_OF_FORM = re.compile(r'name="token" value="([^"]+)"')
 _START = re.compile(r'name="starts_at" value="([^"]+)"')
 
 
@@ -26,7 +26,7 @@ class Reply:
 
     def token(self) -> str:
         """Return the token of its button."""
-        found = _TOKEN.search(self.raw)
+        found = TOKEN_OF_FORM.search(self.raw)
         assert found is not None
         return found[1]
 

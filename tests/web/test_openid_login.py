@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
-import threading
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
-import oidc_provider_mock  # type: ignore[import-untyped]
 import pytest
 import structlog
-from werkzeug.serving import make_server
 
 from monitor.model.secrets import Secret
 from monitor.web.settings import OidcSettings, ServerSettings
 from tests.app.eventually import eventually
 from tests.web.form_client import Browser, Reply
+from tests.web.openid_provider import Provider
 from tests.web.people import PEOPLE, bearer, token_of
 from tests.web.site import Site
 
@@ -31,46 +27,6 @@ pytestmark = [
 ]
 # The browser of these tests reaches it at the address of the server.
 URL = "https://monitor.example.com"
-_CLAIMS: dict[str, dict[str, Any]] = {
-    "read-user": {},
-    "grace": {"groups": ["staff", "group-operate-user"]},
-    "eve": {"groups": "staff"},
-    "unverified": {"email": "read-user@example.com", "email_verified": False},
-    "as-text": {"email": "read-user@example.com", "email_verified": "false"},
-    "another": {"email": "read-user@example.com", "azp": "another-client"},
-    "admin": {"email": "admin-user", "groups": ["group-read-user"]},
-    "member": {"groups": ["group-read-user", *(f"group-{number}" for number in range(1_000))]},
-    "new\nline": {"groups": ["group-read-user"]},
-}
-USERS = [
-    oidc_provider_mock.User(sub=name, claims={"email": f"{name}@example.com", **claims})
-    for name, claims in _CLAIMS.items()
-]
-
-
-class Provider:
-    """A provider that notes what its token endpoint gets, and may be stopped."""
-
-    def __init__(self) -> None:
-        self._app = oidc_provider_mock.app(require_nonce=True, user_claims=USERS)
-        self.exchanged: list[dict[str, list[str]]] = []
-        self._server = make_server("127.0.0.1", 0, self, threaded=True)
-        self.issuer = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self._thread.start()
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        if environ["PATH_INFO"] == "/oauth2/token":
-            body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
-            environ["wsgi.input"] = io.BytesIO(body)
-            self.exchanged.append(parse_qs(body.decode()))
-        return self._app(environ, start_response)
-
-    def stop(self) -> None:
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._thread.join()
-            self._server.server_close()
 
 
 @pytest.fixture

@@ -262,6 +262,11 @@ class Relay:
         for writer in self._writers:
             writer.transport.abort()
 
+    def lead_to(self, port: int) -> None:
+        """Break every connection, and let the next ones reach another server."""
+        self._target_port = port
+        self.cut()
+
     def has_more_than(self, connections: int) -> bool:
         """True when more connections than that have been made so far."""
         return self.connections > connections

@@ -73,7 +73,7 @@ class Person:
         """Without a name, a stranger."""
         self.name = name
         self._site = site
-        self._address = f"10.0.0.{number}"
+        self._number = number
         self._count = 0
         self._cookies = ""
         self.form_token = ""
@@ -93,8 +93,8 @@ class Person:
     async def send(self, sent: Sent, *, is_api: bool) -> Received:
         # Each from an address of its own: limits of a source are not what is tried here.
         self._count += 1
-        address = f"10.{self._count // 65_536}.{self._count // 256 % 256}.{self._count % 256}"
-        headers = {**sent.headers, "X-Forwarded-For": f"{address}, {self._address}"}
+        address = f"10.{self._number}.{self._count // 256 % 256}.{self._count % 256}"
+        headers = {**sent.headers, "X-Forwarded-For": address}
         if not is_api:
             headers["Cookie"] = self._cookies
         elif self.name is not None:

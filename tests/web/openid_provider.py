@@ -35,6 +35,7 @@ class Provider:
         self._app = oidc_provider_mock.app(require_nonce=True, user_claims=USERS)
         self.exchanged: list[dict[str, list[str]]] = []
         self.issued: list[dict[str, Any]] = []  # ID tokens and access tokens
+        self.is_quoting = False  # it refuses codes, with what it was sent
         self._server = make_server("127.0.0.1", 0, self, threaded=True)
         self.issuer = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever)
@@ -45,6 +46,11 @@ class Provider:
             body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
             environ["wsgi.input"] = io.BytesIO(body)
             self.exchanged.append(parse_qs(body.decode()))
+            if self.is_quoting:
+                quoted = f"not with {body.decode()} and {environ.get('HTTP_AUTHORIZATION')}"
+                start_response("400 Bad Request", [("Content-Type", "application/json")])
+                refusal = {"error": "invalid_client", "error_description": quoted}
+                return [json.dumps(refusal).encode()]
             answer = b"".join(self._app(environ, start_response))
             self.issued.append(json.loads(answer))
             return [answer]

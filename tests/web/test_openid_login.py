@@ -209,6 +209,23 @@ async def test_a_user_whose_entry_is_gone_is_out(
     assert (await browser.get("/runs")).status == 401
 
 
+async def test_what_a_provider_quotes_is_shown_nowhere(
+    browser: Browser, provider: Provider
+) -> None:
+    """A refusal says its code; its words may hold what the provider was sent."""
+    provider.is_quoting = True
+    with structlog.testing.capture_logs() as lines:
+        reply = await log_in(browser, "read-user")
+    (exchanged,) = provider.exchanged
+    shown = reply.text + str(lines)
+
+    assert reply.status == 503
+    assert "refused: invalid_client" in reply.text
+    assert exchanged["code"][0] not in shown
+    assert exchanged["code_verifier"][0] not in shown
+    assert "not with" not in shown
+
+
 async def test_no_line_of_the_log_has_a_code(browser: Browser, provider: Provider) -> None:
     """Neither the code nor what it is exchanged for is logged."""
     with structlog.testing.capture_logs() as lines:

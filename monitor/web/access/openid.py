@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -33,6 +34,7 @@ _LEEWAY_SECONDS = 60
 # Signed by a key that the provider alone has: with a shared secret we could sign ourselves.
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA")
 _AT_ONCE = 4
+_ERROR_CODE = re.compile(r"[a-z_]{1,40}")  # as OAuth has them
 
 
 class OpenIdError(MonitorError):
@@ -132,7 +134,9 @@ class OpenIdProvider:
                 f"the provider {self._settings.issuer} cannot be reached ({reason})"
             ) from exc
         except authlib.AuthlibBaseError as exc:
-            reason = harmless(exc.description or exc.error or type(exc).__name__)
+            # The words of a provider may hold what it was sent, the client secret among it.
+            is_code = exc.error is not None and _ERROR_CODE.fullmatch(exc.error)
+            reason = exc.error if is_code else type(exc).__name__
             raise OpenIdError(f"the provider {self._settings.issuer} refused: {reason}") from exc
 
     # --- in a thread ---

@@ -20,7 +20,7 @@ from tests.crash.test_crash_alerts import end_runs, received, recipes_of
 from tests.outputs.channels import gotify, titles
 from tests.outputs.receiving import DEAF, PostReceiver
 
-pytestmark = pytest.mark.timeout(240)  # lives of seconds each, on a machine that does more
+pytestmark = pytest.mark.timeout(600)  # lives of seconds each, on a machine that does more
 
 _PATIENCE_SECONDS = 60.0
 _WORDS = {Outcome.FAILED: "FAILED", Outcome.COMPLETE: "RESOLVED"}

@@ -10,7 +10,7 @@ from tests.crash.conftest import ReportCounts
 from tests.crash.refreshing_daemon import Death, RefreshScenario, refresh_scenario
 from tests.crash.token_gate import Step
 
-pytestmark = pytest.mark.timeout(300)  # lives of seconds each, on a machine that does more
+pytestmark = pytest.mark.timeout(600)  # lives of seconds each, on a machine that does more
 
 _SHORT = (
     Death(step=Step.SENT, within_seconds=0.05),

@@ -24,7 +24,7 @@ from tests.outputs.receiving import PostReceiver
 from tests.web.serving import serving
 
 EVENTS = (fired(1), acknowledged(1), acknowledged(1, count=2))
-LIMIT_SECONDS = 10
+LIMIT_SECONDS = 60
 
 Messages = list[dict[str, Any]]
 Output = Callable[[Path, Sequence[AlertEvent]], Awaitable[Messages]]

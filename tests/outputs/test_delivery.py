@@ -25,7 +25,7 @@ from monitor.outputs.settings import DeliverySettings
 from tests.clocks import ManualClock
 from tests.outputs.histories import change, detailed_event, run_event
 
-LIMIT_SECONDS = 10.0
+LIMIT_SECONDS = 60.0
 
 
 class Receiver:

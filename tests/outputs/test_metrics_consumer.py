@@ -196,7 +196,7 @@ async def test_a_running_consumer_counts_appended_events(scenario: ConsumerScena
     consumer = scenario.consumer()
     task = asyncio.create_task(consumer.run())
     await scenario.append(runs(3))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while DAILY.key not in consumer.rows or ended(consumer) != {Status.SUCCEEDED: 3}:
             await scenario.bus.status()
     task.cancel()

@@ -21,7 +21,7 @@ from monitor.outputs.mqtt.packets import length_field
 from tests.outputs.mqtt_scenario import settings_for
 from tests.servers import Mosquitto
 
-LIMIT_SECONDS = 10.0
+LIMIT_SECONDS = 60.0
 ACCEPTED = {ProtocolVersion.V5: b"\x20\x03\x00\x00\x00", ProtocolVersion.V311: b"\x20\x02\x00\x00"}
 BLOCK = b"x" * 65_536
 HUGE = length_field(200 * 1024 * 1024)

@@ -147,7 +147,7 @@ async def test_a_peer_that_speaks_no_valid_mqtt_ends_the_link(junk_port: int) ->
     except OutputUnavailableError:
         pass
     else:
-        await asyncio.wait_for(link.lost, timeout=5)
+        await asyncio.wait_for(link.lost, timeout=30)
     link.abort("over")
     await asyncio.sleep(0)
     assert unhandled == []
@@ -167,7 +167,7 @@ async def test_an_id_that_waits_for_its_answer_is_not_used_again(tmp_path: Path)
         paho._last_mid = before  # as after 65,535 messages
         second = link.send(OutgoingMessage(topic="a/b", payload=b"second"))
 
-        done, open_ = await asyncio.wait({first, second}, timeout=5)
+        done, open_ = await asyncio.wait({first, second}, timeout=30)
         assert (len(done), len(open_)) == (2, 0)
         assert all(answer.exception() is None for answer in done)
         await link.close()

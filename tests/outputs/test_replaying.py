@@ -21,7 +21,7 @@ from tests.outputs.alert_histories import BEGAN, ENDED, fired, resolved
 from tests.outputs.histories import change
 from tests.outputs.recording_output import RecordingOutput
 
-LIMIT_SECONDS = 10.0
+LIMIT_SECONDS = 60.0
 
 
 class Scenario:

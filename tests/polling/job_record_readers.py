@@ -23,7 +23,7 @@ async def readers(scenario: Scenario) -> AsyncIterator[None]:
 
 async def detailed(scenario: Scenario, run_id: int) -> RunState:
     """Return the run once its job records are in."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while True:
             state = await scenario.state(run_id)
             if state is not None and state.detailed:

@@ -145,7 +145,7 @@ async def test_a_test_really_sends_one_request(workspace: Workspace) -> None:
         )
     finally:
         sending.cancel()
-        await asyncio.wait({sending}, timeout=5)
+        await asyncio.wait({sending}, timeout=30)
         await runner.cleanup()
 
     assert answer.status == 200

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from monitor.sandbox.world.records.runs import JobGroup, PlanSnapshotRun
 from tests.sandbox.http_workspace import Workspace
 
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 60
 
 
 @contextlib.asynccontextmanager
@@ -20,7 +20,7 @@ async def at_work(workspace: Workspace) -> AsyncIterator[None]:
         yield
     finally:
         life.cancel()
-        await asyncio.wait({life}, timeout=5)
+        await asyncio.wait({life}, timeout=30)
 
 
 async def until_over(workspace: Workspace, run: JobGroup | PlanSnapshotRun | None) -> None:

@@ -228,7 +228,7 @@ async def test_a_failure_of_the_observer_itself_is_raised_by_watch(
         await observer.observe([broken])
 
     with pytest.raises(TypeError):
-        await asyncio.wait_for(watching, timeout=5)
+        await asyncio.wait_for(watching, timeout=30)
 
 
 async def test_a_pipeline_that_is_gone_leaves_the_store(bus: SqliteBus, clock: ManualClock) -> None:

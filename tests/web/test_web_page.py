@@ -41,7 +41,7 @@ class Stream:
     async def next(self) -> tuple[str, str, Any]:
         """Return id, type and data of the next event."""
         fields: dict[str, str] = {}
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             async for line in self._response.content:
                 name, _, value = line.decode().rstrip("\n").partition(": ")
                 if name == "" and "data" in fields:
@@ -50,7 +50,7 @@ class Stream:
         pytest.fail("the stream has ended")
 
     async def has_ended(self) -> bool:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             return await self._response.content.read() == b""
 
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from functools import lru_cache
+from itertools import accumulate
 
 from msgspec import Struct
 
 from monitor.model.alerts import Severity, Silence
 from monitor.model.errors import ConfigurationError
-from monitor.model.runs import RUN_KINDS, PipelineKind, RunKind
+from monitor.model.runs import RUN_KINDS, PipelineKind
 from monitor.model.words import listed
 
 _MATCHER = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*(!?=)(.*)", re.ASCII | re.DOTALL)
 _WILDCARDS = frozenset("*?[")
+_ANY = re.compile(r"[*?]+")
+_BETWEEN = "\0"  # values in a text that is searched
 _NAMED = 2  # workspaces
 # Of the alert about a run that fails. What a rule is named or labelled otherwise is not known here.
 _FAILURE = {"alertname": "run_failed", "rule": "run_failed", "severity": Severity.CRITICAL.value}
@@ -52,9 +56,14 @@ def parsed_matcher(text: str) -> Matcher | None:
 def fits(matchers: Iterable[Matcher], labels: Mapping[str, str]) -> bool:
     """True where every matcher fits; a label that is absent is empty."""
     return all(
-        fnmatchcase(labels.get(matcher.label, ""), matcher.glob) is matcher.is_wanted
+        (_pattern(matcher.glob)(labels.get(matcher.label, "")) is not None) is matcher.is_wanted
         for matcher in matchers
     )
+
+
+@lru_cache(maxsize=10_000)  # that of the library has room for 256
+def _pattern(glob: str) -> Callable[[str], re.Match[str] | None]:
+    return re.compile(translate(glob)).match
 
 
 def literal(matchers: Iterable[Matcher]) -> tuple[str, str] | None:
@@ -112,8 +121,8 @@ def silenced_of(
 ) -> Silenced:
     """Return which pipelines are silenced now, by what their failed runs would be labelled.
 
-    Takes some microseconds for each pipeline while silences are active, and where one of hundreds
-    is no plain name, as long for each of these, but only once: the newest answers are kept.
+    Takes some microseconds for each pipeline while silences are active, and for each silence that
+    is no plain name a search through their names, but only once: the newest answers are kept.
     """
     active = tuple(matchers_of(silence.matchers) for silence in silences if is_active(silence, now))
     return _silenced_by(active, tuple(workspaces), tuple(pipelines))
@@ -123,14 +132,16 @@ def silenced_of(
 def _silenced_by(
     active: tuple[Matchers, ...], workspaces: tuple[str, ...], pipelines: tuple[NamedAs, ...]
 ) -> Silenced:
-    index = _Index(active)
+    index = _Index(pipelines)
+    for matchers in dict.fromkeys(active):
+        index.silence(matchers)
+        if index.is_complete:
+            break
     known: Counter[str] = Counter()
     silenced: Counter[str] = Counter()
-    for workspace, kind, pipeline_id, label in pipelines:
+    for number, (workspace, *_) in enumerate(pipelines):
         known[workspace] += 1
-        silenced[workspace] += bool(active) and all(
-            index.silences(workspace, run_kind, pipeline_id, label) for run_kind in RUN_KINDS[kind]
-        )
+        silenced[workspace] += index.is_silenced(number)
 
     def is_silenced(workspace: str) -> bool:
         if known[workspace]:
@@ -151,30 +162,97 @@ def _silenced_by(
     )
 
 
+class _Values:
+    """The values of one label, and which failed runs carry each."""
+
+    def __init__(self) -> None:
+        self._runs: defaultdict[str, list[int]] = defaultdict(list)
+        self._names: tuple[str, ...] = ()
+        self._text, self._starts = "", list[int]()
+
+    def add(self, value: str, run: int) -> None:
+        self._runs[value].append(run)
+
+    def index(self) -> None:
+        """Make the text that is searched; no value is added after this."""
+        self._names = tuple(self._runs)
+        self._text = _BETWEEN.join(self._names)
+        ends = accumulate(len(name) + len(_BETWEEN) for name in self._names)
+        self._starts = [0, *ends]
+
+    def equal(self, value: str) -> Sequence[int]:
+        return self._runs.get(value, ())
+
+    def containing(self, part: str) -> Iterator[int]:
+        """Return the runs whose value may contain a text: all that do, and few others."""
+        at = self._text.find(part)
+        while at >= 0:
+            value = bisect_right(self._starts, at) - 1
+            yield from self._runs[self._names[value]]
+            at = self._text.find(part, self._starts[value + 1])
+
+
 class _Index:
-    """The silences that a failed run can have, by a label that must be equal."""
+    """The failed runs that pipelines can have, and which of them are silenced.
 
-    def __init__(self, active: Sequence[Matchers]) -> None:
-        self._by_label: defaultdict[tuple[str, str] | None, list[Matchers]] = defaultdict(list)
-        for matchers in active:
-            others = [matcher for matcher in matchers if matcher.label not in _OF_PIPELINES]
-            if fits(others, _FAILURE):
-                own = tuple(matcher for matcher in matchers if matcher.label in _OF_PIPELINES)
-                self._by_label[literal(own)].append(own)
+    A silence looks only at those that have the value, or the longest part of a glob, that one of
+    its matchers demands: a thousand globs over ten thousand pipelines are a thousand searches.
+    """
 
-    def silences(self, workspace: str, kind: RunKind, pipeline_id: str, label: str) -> bool:
-        labels = {
-            "workspace": workspace,
-            "kind": kind.value,
-            "pipeline": label,
-            "pipeline_id": pipeline_id,
-        }
-        found = self._by_label
-        return any(
-            fits(matchers, labels)
-            for key in (None, *labels.items())
-            for matchers in found.get(key, ())
-        )
+    def __init__(self, pipelines: Sequence[NamedAs]) -> None:
+        self._labels: list[dict[str, str]] = []
+        self._of_pipeline: list[range] = []
+        self._values = {label: _Values() for label in _OF_PIPELINES}
+        self._silenced: set[int] = set()
+        for workspace, kind, pipeline_id, label in pipelines:
+            first = len(self._labels)
+            for run_kind in RUN_KINDS[kind]:
+                labels = {
+                    "workspace": workspace,
+                    "kind": run_kind.value,
+                    "pipeline": label,
+                    "pipeline_id": pipeline_id,
+                }
+                for name, value in labels.items():
+                    self._values[name].add(value, len(self._labels))
+                self._labels.append(labels)
+            self._of_pipeline.append(range(first, len(self._labels)))
+        for values in self._values.values():
+            values.index()
+
+    @property
+    def is_complete(self) -> bool:
+        """True where all are silenced."""
+        return len(self._silenced) == len(self._labels)
+
+    def is_silenced(self, pipeline: int) -> bool:
+        """True where every failed run of the pipeline is silenced."""
+        return self._silenced.issuperset(self._of_pipeline[pipeline])
+
+    def silence(self, matchers: Matchers) -> None:
+        """Let the runs that all matchers fit be silenced."""
+        others = [matcher for matcher in matchers if matcher.label not in _OF_PIPELINES]
+        if not fits(others, _FAILURE):
+            return
+        own = [matcher for matcher in matchers if matcher.label in _OF_PIPELINES]
+        for run in self._candidates(own):
+            if run not in self._silenced and fits(own, self._labels[run]):
+                self._silenced.add(run)
+
+    def _candidates(self, own: Sequence[Matcher]) -> Iterable[int]:
+        if (equal := literal(own)) is not None:
+            label, value = equal
+            return self._values[label].equal(value)
+        wanted = [(_longest_part(matcher.glob), matcher) for matcher in own if matcher.is_wanted]
+        part, matcher = max(wanted, key=lambda pair: len(pair[0]), default=("", None))
+        if not part or matcher is None:
+            return range(len(self._labels))
+        return self._values[matcher.label].containing(part)
+
+
+def _longest_part(glob: str) -> str:
+    """Return the longest text that whatever fits the glob contains."""
+    return max(_ANY.split(glob.partition("[")[0]), key=len)
 
 
 @lru_cache(maxsize=1_000)

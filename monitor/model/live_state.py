@@ -166,6 +166,14 @@ class DoubtedList(Struct, frozen=True, kw_only=True, gc=False):
     unwatched: tuple[str, ...] = ()  # as of `RefusedCapability`
 
 
+class TooManyRuns(Struct, frozen=True, kw_only=True, gc=False):
+    """More runs are active than are followed at once; further ones are not seen."""
+
+    since: datetime  # our clock
+    reason: str  # one sentence: how many there are
+    unwatched: tuple[str, ...] = ()  # as of `RefusedCapability`
+
+
 class UnsharedPipeline(Struct, frozen=True, kw_only=True, gc=False):
     """A flow or plan that was known, is refused by its id, and has left the lists with its runs.
 
@@ -237,7 +245,7 @@ def pipeline_key(kind: PipelineKind, pipeline_id: str) -> str:
     return f"{kind}/{pipeline_id}"
 
 
-UnwatchedCause = RefusedCapability | DoubtedList | ClockSetBack
+UnwatchedCause = RefusedCapability | DoubtedList | TooManyRuns | ClockSetBack
 
 
 REFRESH_TOKEN = "refresh_token"  # noqa: S105 - stands among the ids of tokens
@@ -297,6 +305,7 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     capabilities: frozenset[str] = frozenset()
     refused: tuple[RefusedCapability, ...] = ()  # sorted by name
     doubted: tuple[DoubtedList, ...] = ()  # sorted by name
+    too_many_runs: TooManyRuns | None = None
     unreadable: tuple[UnreadableRun, ...] = ()
     unshared: dict[str, UnsharedPipeline] = {}  # by `pipeline_key`
     unlisted: tuple[UnlistedRuns, ...] = ()  # of the last day, by kind
@@ -342,7 +351,7 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
 
     def unwatched_causes(self) -> tuple[UnwatchedCause, ...]:
         """Return why runs or schedules are unwatched although the workspace answers."""
-        causes = (*self.refused, *self.doubted, self.clock_set_back)
+        causes = (*self.refused, *self.doubted, self.too_many_runs, self.clock_set_back)
         return tuple(cause for cause in causes if cause is not None and cause.unwatched)
 
 

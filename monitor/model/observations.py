@@ -73,4 +73,5 @@ class ObservationOutcome(StrEnum):
     CONTRADICTED = "contradicted"  # another end than the published one, which does not count (yet)
     UNCONFIRMED = "unconfirmed"  # a callback names a run, or its flow, not confirmed so far
     OTHER_FLOW = "other_flow"  # the task of one flow called about a run of another: not believed
+    NO_ROOM = "no_room"  # an active run more than active_runs_limit; it stays unknown
     NEEDS_DETAIL = "needs_detail"  # only the job records show whether this end is an old one

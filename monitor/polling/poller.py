@@ -142,6 +142,7 @@ class WorkspacePoller:
             context.name,
             clock_skew=time.skew_seconds,
             may_be_ahead=time.may_be_ahead_seconds,
+            active_runs_limit=context.settings.active_runs_limit,
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recovery.run(), name=f"{context.name}: recovery")

@@ -53,6 +53,14 @@ class PollSettings(Struct, frozen=True, kw_only=True):
             "is known to run; a start is noticed that late."
         ),
     ] = 30.0
+    active_runs_limit: Annotated[
+        int,
+        Meta(ge=100, le=1_000_000),
+        Setting(
+            "Active runs that are followed at once; each takes some KiB of memory. Further ones "
+            "are not seen before some end, and the workspace is degraded meanwhile."
+        ),
+    ] = 10_000
     jitter_share: float = 0.1  # of an interval, so that many monitors do not poll in step
     wake_gap_seconds: float = 1.0  # callbacks cause at most one poll in this time
     reconcile_seconds: Annotated[

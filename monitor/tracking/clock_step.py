@@ -94,6 +94,7 @@ def _moved_status(status: WorkspaceStatus, step: timedelta) -> WorkspaceStatus:
     if status.is_remembered:
         return status
     skew, set_back = status.clock_skew_seconds, status.clock_set_back
+    too_many = status.too_many_runs
     return msgspec.structs.replace(
         status,
         since=_moved(status.since, step),
@@ -102,6 +103,7 @@ def _moved_status(status: WorkspaceStatus, step: timedelta) -> WorkspaceStatus:
         clock_skew_seconds=None if skew is None else round(skew - step.total_seconds(), 3),
         refused=tuple(_moved_cause(cause, step) for cause in status.refused),
         doubted=tuple(_moved_cause(cause, step) for cause in status.doubted),
+        too_many_runs=None if too_many is None else _moved_cause(too_many, step),
         clock_set_back=None if set_back is None else _moved_cause(set_back, step),
         unshared={key: _moved_cause(cause, step) for key, cause in status.unshared.items()},
         inventory=_moved_inventory(status.inventory, step),

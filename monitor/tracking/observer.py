@@ -33,6 +33,7 @@ from monitor.bus.contract import (
 from monitor.model.clock import Clock
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState
+from monitor.tracking.active_limit import ACTIVE_RUNS, ActiveLimit
 from monitor.tracking.clock_step import confirmed, dated
 from monitor.tracking.interning import InternedValues
 from monitor.tracking.live_state import LiveState, active_of
@@ -87,6 +88,7 @@ class Observer:
         self._workspace_clocks = WorkspaceClocks(live_state, clock)
         self._serial_work = SerialWork()
         self._interned = InternedValues()
+        self.active_limit = ActiveLimit(live_state, clock)
         self.changes = WorkspaceChanges(
             bus=bus, clock=clock, commit_timeout_seconds=settings.commit_timeout_seconds
         )
@@ -106,15 +108,18 @@ class Observer:
         *,
         clock_skew: ClockSkew | None = None,
         may_be_ahead: ClockDoubt | None = None,
+        active_runs_limit: int = ACTIVE_RUNS,
     ) -> datetime | None:
         """Load what the store knows of a workspace; return since when it is followed, if it is.
 
         ``clock_skew`` returns how far its clock is ahead of ours now, None while that is unknown,
         and ``may_be_ahead`` how much further it is if answers are right that contradict this.
+        No more than ``active_runs_limit`` active runs become known, beside those of the store.
         Loads once: later, memory is ahead of any answer that is still on its way from the store.
         """
         if clock_skew is not None:
             self._workspace_clocks.measure(workspace, clock_skew, may_be_ahead)
+        self.active_limit.set(workspace, active_runs_limit)
         if workspace not in self._opened:
             for run in await self._bus.active_runs(workspace):
                 self._keep_active(run)
@@ -134,6 +139,7 @@ class Observer:
         self._workspace_clocks.forget(workspace)
         self._followed_since.pop(workspace, None)
         self._live_state.remove_workspace(workspace)
+        self.active_limit.leave(workspace)
 
     async def follow_since(self, workspace: str, at: datetime) -> datetime:
         """Fix the instant (workspace time) from which runs emit events, and return it.
@@ -220,6 +226,15 @@ class Observer:
         answers = await self._commit(change) if change != Change() else ()
         self._learn(observations, advanced, known)
         self._count(observations, advanced.transitions)
+        pairs = zip(observations, advanced.transitions, strict=True)
+        self.active_limit.refuse(
+            observations[0].key.workspace,
+            [
+                observation.key
+                for observation, transition in pairs
+                if transition.outcome is ObservationOutcome.NO_ROOM
+            ],
+        )
         return advanced.transitions, answers
 
     def _count(
@@ -286,10 +301,14 @@ class Observer:
             workspace_now=now + timedelta(seconds=skew or 0.0),
             may_be_ahead=self._workspace_clocks.may_be_ahead(workspace),
         )
+        room = self.active_limit.room(workspace)
         for observation in observations:
-            transition = advance(
-                states.get(observation.key), dated(observation, self._live_state, now), boundary
-            )
+            before = states.get(observation.key)
+            transition = advance(before, dated(observation, self._live_state, now), boundary)
+            if before is None and transition.is_active:
+                room -= 1
+                if room < 0:
+                    transition = RunTransition(outcome=ObservationOutcome.NO_ROOM, state=None)
             if transition.state is not None:
                 states[observation.key] = transition.state
             transitions.append(transition)
@@ -350,14 +369,14 @@ class Observer:
                 self._name(observation.key.workspace, observation.pipeline)
         for key, state in advanced.states.items():
             if state.status.is_terminal:
-                self._live_state.active.pop(key, None)
+                self.active_limit.drop(key)
             else:
                 self._keep_active(state)
 
     def _keep_active(self, run: RunState) -> None:
         run = confirmed(run, self._live_state, self._clock.now())
         shared = self._interned.of(run)
-        self._live_state.active[shared.key] = active_of(shared)
+        self.active_limit.keep(active_of(shared))
 
     def _names_forgotten_pipeline(
         self, observation: Observation, before: RunState | None, run: RunState

@@ -113,6 +113,11 @@ class RunTransition(Struct, frozen=True, kw_only=True):
     is_worth_storing: bool = False
     implausible: tuple[Implausible, ...] = ()
 
+    @property
+    def is_active(self) -> bool:
+        """True where the run is known and has not ended."""
+        return self.state is not None and not self.state.status.is_terminal
+
 
 def advance(known: RunState | None, observation: Observation, boundary: Boundary) -> RunTransition:
     """Apply one observation to what is known of its run. Total: every input has an answer."""

@@ -40,6 +40,7 @@ _LONGEST_OVERLAP = 10
 _LARGEST_PAGE = 1000  # the only published maximum
 _SMALLEST_CAP = 10  # the smallest published default: whatever caps pages lower is not suspected
 _REMEMBERED_PAGES = 50  # a cap that is new is suspected when the longer ones are forgotten
+_NAMELESS_PAGES = 5  # in a row
 _SHIFTS_ALLOWED = 5  # rows that enter before a page may repeat it a few times
 
 
@@ -158,10 +159,13 @@ class ListReader:
     ) -> AsyncIterator[Page[T]]:
         """Read a list page by page; see `read_pages`. ``is_known``: see `decode_page`.
 
-        In ascending ids, with ``newest_first`` in descending ones.
+        In ascending ids, with ``newest_first`` in descending ones. A list is unreadable too where
+        some pages in a row have no id: nothing would show that it advances.
         """
+        nameless = 0
 
         async def request_page(limit: int, offset: int) -> tuple[Rows[T], datetime | None]:
+            nonlocal nameless
             answer = await self._request_page(
                 operation_id,
                 {"limit": limit, "offset": offset, **query},
@@ -171,6 +175,11 @@ class ListReader:
                 wait_seconds=wait_seconds,
             )
             rows = await listed(answer, kind, operation_id, most_rows=limit, is_known=is_known)
+            nameless = 0 if rows.ids else nameless + 1
+            if nameless >= _NAMELESS_PAGES:
+                raise UnreadableAnswerError(
+                    f"the list has no id on {nameless} pages", operation_id=operation_id
+                )
             return rows, answer.began_at
 
         return read_pages(

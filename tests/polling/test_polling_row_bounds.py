@@ -15,6 +15,7 @@ from monitor.model.poll_outcomes import PollOutcome
 from monitor.polling.job_groups.job_groups import CHANGES
 from monitor.polling.poll_loop.runner import PollAttempts
 from monitor.polling.settings import PollSettings
+from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scenario
 from tests.polling.tiny_workspace import TinyWorkspace
 
@@ -93,3 +94,53 @@ async def test_a_poll_has_an_end_in_time(scenario: Scenario, workspace: TinyWork
     assert "stopped after 0.2 seconds" in str(failure)
     assert first is PollOutcome.INCOMPLETE
     assert again is None
+
+
+def active_rows(first: int, last: int) -> dict[str, Any]:
+    rows = [
+        {
+            "id": number,
+            "status": "InProgress",
+            "createdAt": "2026-11-21T09:59:00.000Z",
+            "updatedAt": "2026-11-21T09:59:00.000Z",
+        }
+        for number in range(first, last)
+    ]
+    return {"data": rows}
+
+
+async def test_more_active_runs_than_the_limit_degrade_the_workspace(
+    scenario: Scenario, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Fresh ids cost memory up to the limit; the reason is shown until a list shows fewer."""
+    scenario.observer.active_limit.set(NAME, 20)
+    attempts = attempts_of(scenario)
+    workspace.texts["jobLibrary"] = active_rows(1, 51)
+    await attempts.attempt(CHANGES, scenario.polls.changes.poll, again_seconds=5)
+    known, crowded = len(scenario.live_state.active), scenario.live_state.workspaces[NAME]
+    await scenario.poll("reconciliation")
+    still = scenario.live_state.workspaces[NAME].too_many_runs
+    scenario.observer.active_limit.set(NAME, 60)
+    await clock.advance(300)
+    await scenario.poll("reconciliation")
+    after = scenario.live_state.workspaces[NAME]
+
+    assert known == 20
+    assert crowded.reachability is Reachability.DEGRADED
+    assert "active_runs_limit is 20" in str(crowded.reason)
+    assert still is not None
+    assert (len(scenario.live_state.active), after.too_many_runs) == (50, None)
+
+
+async def test_a_list_without_ids_has_an_end_soon(
+    scenario: Scenario, workspace: TinyWorkspace
+) -> None:
+    """Nothing shows that it advances, so a few pages are enough to call it unreadable."""
+    workspace.texts["jobLibrary"] = {"data": [{"status": "Complete"}] * 250}
+    failure = await attempts_of(scenario).attempt(
+        CHANGES, scenario.polls.changes.poll, again_seconds=5
+    )
+
+    assert isinstance(failure, UnreadableAnswerError)
+    assert "the list has no id on 5 pages" in str(failure)
+    assert workspace.count("jobLibrary") <= 6

@@ -213,7 +213,11 @@ async def by_flow_run(
 ) -> dict[str, list[Observation]]:
     """Return the job groups among these that the store holds, by the id of their flow run."""
     # What the observer has not stored shows nothing yet.
-    unstored = (ObservationOutcome.NEEDS_DETAIL, ObservationOutcome.UNCONFIRMED)
+    unstored = (
+        ObservationOutcome.NEEDS_DETAIL,
+        ObservationOutcome.UNCONFIRMED,
+        ObservationOutcome.NO_ROOM,
+    )
     stored = [observation for observation, outcome in observed if outcome not in unstored]
     # A row that does not show its flow run is not read again where the store knows it.
     unlinked = [run.key for run in stored if run.parents.flow_run is None]

@@ -307,6 +307,8 @@ class PlanRuns:
         self._reasons.observed(observations, outcomes)
 
     async def _after(self, row: PlanRunRow, run: Observation, outcome: ObservationOutcome) -> None:
+        if outcome is ObservationOutcome.NO_ROOM:
+            return
         is_old = outcome is ObservationOutcome.HISTORICAL
         if not is_old or status_of(row.native_status) is Status.FAILED:
             # Of an old one, too, the parts show why it failed.

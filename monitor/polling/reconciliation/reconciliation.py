@@ -114,6 +114,7 @@ class Reconciliation:
             partial(self._by_id.denied.end, began=began, held=held),
             partial(self._judge_lists, began, theirs),
         )
+        context.observer.active_limit.found_room(context.name, since=began)
         return self._context.can(Capability.LIST_CHANGES)
 
     async def relist(self) -> None:

@@ -329,12 +329,13 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
     @property
     def has_auth(self) -> bool:
         """True if requests must authenticate."""
-        return self.token is not None or self.password is not None or self.has_login
+        return self.password is not None or self.has_login
 
     @property
     def has_login(self) -> bool:
         """True if the page has a form to log in: else a browser asks for the password itself."""
-        return bool(self.access) or self.oidc is not None
+        is_token_alone = self.token is not None and self.password is None
+        return is_token_alone or bool(self.access) or self.oidc is not None
 
     @property
     def is_open(self) -> bool:

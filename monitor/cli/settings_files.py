@@ -23,13 +23,15 @@ from monitor.web.settings import ServerSettings
 
 MAX_FILE_BYTES = 1_048_576
 MAX_SECRET_BYTES = 65_536
+_CREDENTIALS = "CREDENTIALS_DIRECTORY"  # variable that systemd gives a service
 READ_SECONDS = 5.0  # for one file; what is a pipe may have no writer
 
 
 class DiskLocations:
     """Reads secrets and finds files as the configuration names them.
 
-    A relative path begins at ``folder``, which is the configuration file's own.
+    A relative path begins at ``folder``, which is the configuration file's own, and one of a file
+    that is a credential at ``$CREDENTIALS_DIRECTORY/``.
     """
 
     def __init__(self, *, folder: Path, environment: Mapping[str, str]) -> None:
@@ -47,7 +49,7 @@ class DiskLocations:
         return self._from_file(self._folder / source.location)
 
     def find_file(self, path: str) -> str:
-        absolute = (self._folder / path).absolute()
+        absolute = self._absolute(path)
         try:
             # A library opens the file again, and would wait for the writer of a pipe.
             if absolute.exists() and not absolute.is_file():
@@ -64,14 +66,21 @@ class DiskLocations:
         return Secret(text)
 
     def _from_credential(self, name: str) -> Secret:
-        folder = self._environment.get("CREDENTIALS_DIRECTORY")
+        return self._from_file(self._credential(name))
+
+    def _credential(self, name: str) -> Path:
+        folder = self._environment.get(_CREDENTIALS)
         if not folder:
             raise ConfigurationError(
                 "the service was given no credentials; "
                 f"add LoadCredential={name}:/path/to/it to its unit, "
-                "or set CREDENTIALS_DIRECTORY where you type the command"
+                f"or set {_CREDENTIALS} where you type the command"
             )
-        return self._from_file(Path(folder) / name)
+        return Path(folder) / name
+
+    def _absolute(self, path: str) -> Path:
+        name = path.removeprefix(f"${_CREDENTIALS}/")
+        return (self._folder / path).absolute() if name == path else self._credential(name)
 
     def _from_command(self, command: str) -> Secret:
         content = output_of(
@@ -93,7 +102,7 @@ class PathsOnly(DiskLocations):
     """Reads secrets as `DiskLocations` does; other files may be for the daemon's user only."""
 
     def find_file(self, path: str) -> str:
-        return str((self._folder / path).absolute())
+        return str(self._absolute(path))
 
 
 def _secret_in(path: Path) -> Secret:

@@ -287,6 +287,53 @@ def test_secrets_come_from_files_variables_and_credentials(folder: Path) -> None
     assert tokens == ["the-token-itself", "from-env", "from-systemd"]
 
 
+EVERY_SECRET = """
+ca_file = "$CREDENTIALS_DIRECTORY/ca.crt"
+certificate_file = "$CREDENTIALS_DIRECTORY/tls.crt"
+key_file = "$CREDENTIALS_DIRECTORY/tls.key"
+[server]
+token_credential = "server-token"
+username = "ada"
+password_credential = "server-password"
+[server.tls]
+certificate_file = "$CREDENTIALS_DIRECTORY/tls.crt"
+key_file = "$CREDENTIALS_DIRECTORY/tls.key"
+client_ca_file = "$CREDENTIALS_DIRECTORY/ca.crt"
+"""
+
+
+def test_every_file_may_be_a_credential(folder: Path) -> None:
+    """Certificates, keys and authorities as well as secrets; only the folder's name is a word."""
+    credentials = folder / "credentials"
+    credentials.mkdir()
+    for name in ("tls.crt", "tls.key", "ca.crt", "server-token", "server-password"):
+        (credentials / name).write_text(f"the content of {name}\n")
+    path = Path(written(folder, GOOD + EVERY_SECRET))
+    loaded = load(path, {"CREDENTIALS_DIRECTORY": str(credentials)})
+
+    assert loaded.server.tls is not None
+    mqtt = loaded.output(MqttSettings)
+    assert mqtt is not None
+    for pair in (loaded.server.tls, mqtt):
+        assert pair.certificate_file == str(credentials / "tls.crt")
+        assert pair.key_file == str(credentials / "tls.key")
+    assert loaded.server.tls.client_ca_file == str(credentials / "ca.crt")
+    assert mqtt.ca_file == str(credentials / "ca.crt")
+    assert loaded.server.token is not None
+    assert loaded.server.token.reveal() == "the content of server-token"
+
+
+def test_a_file_among_no_credentials_is_a_problem(folder: Path) -> None:
+    """Each key that names one says what the unit lacks, as a secret does."""
+    path = Path(written(folder, f'{GOOD}ca_file = "$CREDENTIALS_DIRECTORY/ca.crt"\n'))
+    with pytest.raises(ConfigurationError) as raised:
+        load(path, {})
+    (problem,) = raised.value.problems
+    assert "add LoadCredential=ca.crt:/path/to/it to its unit" in problem
+    with pytest.raises(ConfigurationError, match="there is no such file"):
+        load(path, {"CREDENTIALS_DIRECTORY": str(folder)})
+
+
 @pytest.mark.parametrize(
     ("line", "printed"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import random
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -18,7 +19,7 @@ from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.shown_shards import ShardDirectory, live_state_of
 from monitor.web.views.events import EventReader, EventsQuery
 from monitor.web.views.log_positions import LATENESS, LogPositions
-from monitor.web.views.view import ViewSources, sees_everything
+from monitor.web.views.view import ViewSources
 from tests.clocks import ManualClock
 from tests.outputs.histories import run_event
 from tests.web.served_shards import LogOfShards, ServedShard
@@ -30,6 +31,7 @@ class Cluster:
     """Three shards, one clock, and the reader of their events."""
 
     def __init__(self, shards: list[ServedShard], clock: ManualClock) -> None:
+        self.seen = set(NAMES)  # the workspaces that the reader sees
         self.shards = {shard.name: shard for shard in shards}
         self.clock = clock
         self.log = LogOfShards(shards)
@@ -37,7 +39,7 @@ class Cluster:
         directory = ShardDirectory(lambda: shown)
         fields: dict[str, Any] = dict.fromkeys(ViewSources.__dataclass_fields__)
         more = {"log": self.log, "clock": clock, "live_state": live_state_of(directory)}
-        more["sees"] = sees_everything
+        more["sees"] = lambda workspace: workspace in self.seen
         self.reader = EventReader(ViewSources(**{**fields, **more}))
 
     async def record(self, name: str, run_id: str, *, seconds_ago: float = 0.0) -> str:
@@ -157,3 +159,53 @@ async def test_a_position_of_one_shard_is_no_cursor_of_several(cluster: Cluster)
     """It could be of any of them; the answer says what to do."""
     with pytest.raises(ProblemDetails, match="is not one of this list"):
         await cluster.page(17)
+
+
+async def test_a_cursor_names_no_shard_that_is_hidden(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who sees some workspaces only reads past the events of others, and learns no name of them."""
+    monkeypatch.setattr("monitor.web.views.events.SCANNED", 3)
+    monkeypatch.setattr("monitor.web.views.events._BATCH", 3)
+    cluster.seen = {"acme"}
+    ids: list[str] = []
+    for number in range(4):
+        for name in ("beta", "beta", "gamma", "gamma", "beta", "acme"):
+            found = await cluster.record(name, f"{number}-{len(ids)}-{cluster.clock.monotonic()}")
+            ids += [found] if name == "acme" else []
+            await cluster.clock.advance(1)
+    await cluster.clock.advance(LATENESS.total_seconds())
+    shown: list[str] = []
+    cursor, has_more, pages = None, True, 0
+    while has_more and pages < 50:
+        some, page = await cluster.page(cursor)
+        shown += [event for event in some if event not in shown]
+        cursor, has_more, pages = page.next, page.has_more, pages + 1
+        decoded = base64.urlsafe_b64decode(str(cursor) + "==").decode()
+        assert "beta" not in decoded
+        assert "gamma" not in decoded
+
+    assert shown == ids
+    assert pages < 50
+
+
+async def test_hidden_events_of_one_instant_are_passed(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More of them than a request reads hold no reader up."""
+    monkeypatch.setattr("monitor.web.views.events.SCANNED", 3)
+    monkeypatch.setattr("monitor.web.views.events._BATCH", 3)
+    cluster.seen = {"acme"}
+    for number in range(12):
+        await cluster.record("beta", str(number))
+    await cluster.clock.advance(1)
+    last = await cluster.record("acme", "1")
+    await cluster.clock.advance(60)
+    shown: list[str] = []
+    cursor, has_more, pages = None, True, 0
+    while has_more and pages < 50:
+        some, page = await cluster.page(cursor)
+        shown += some
+        cursor, has_more, pages = page.next, page.has_more, pages + 1
+
+    assert shown == [last]

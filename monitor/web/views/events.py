@@ -142,7 +142,11 @@ class EventReader:
         if not page and not is_left:
             self._sources.refuse_unknown(query.workspace)
         if is_left and complete is not None:
-            return LogPage(data=page, next=self.positions.cursor(complete), has_more=True)
+            if self._sources.sees(complete.event.workspace):
+                leads_on = self.positions.cursor(complete)
+            else:
+                leads_on = self.positions.cursor_past_hidden(complete, position)
+            return LogPage(data=page, next=leads_on, has_more=True)
         return LogPage(data=page, next=self.positions.complete_cursor(position), has_more=False)
 
     async def _begin(self, query: EventsQuery) -> LogPosition:

@@ -103,6 +103,16 @@ class LogPositions:
             return recorded.position
         return cursor_after(_LIST, (recorded.event.recorded_at, recorded.shard, recorded.position))
 
+    def cursor_past_hidden(self, recorded: RecordedIn, began: LogPosition) -> int | str:
+        """Return what leads past an event that is not shown, without the name of its shard.
+
+        What was recorded at that instant comes again; where the page began there, too, it goes on.
+        """
+        at = recorded.event.recorded_at
+        if recorded.shard == SOLE or (began.cursor is not None and began.cursor[0] == at):
+            return self.cursor(recorded)
+        return cursor_after(_LIST, (at, "", 0))
+
     def is_complete(self, recorded: RecordedIn) -> bool:
         """False while events may still become visible that were recorded before this one."""
         return recorded.shard == SOLE or recorded.event.recorded_at <= self._complete_until()

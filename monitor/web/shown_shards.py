@@ -5,6 +5,7 @@ The live state of several is merged; a daemon with one shard shows that shard's 
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -169,21 +170,12 @@ def live_state_of(shards: ShardDirectory) -> Callable[[], ShownLiveState]:
     return own_or_merged(shards, attrgetter("live"), MergedLiveState(shards))
 
 
-class MergedLiveState:
-    """Reads the live states of several shards; a lookup goes to the shard of its workspace."""
+class LiveStateByWorkspace(abc.ABC):
+    """Answers what is asked about one workspace by the live state that is shown for it."""
 
-    def __init__(self, shards: ShardDirectory) -> None:
-        self._shards = shards
-
-    def _views(self) -> list[ShownLiveState]:
-        return [shard.live for shard in self._shards.all()]
-
+    @abc.abstractmethod
     def _of(self, workspace: str) -> ShownLiveState:
-        shard = self._shards.of(workspace)
-        return _OF_NO_SHARD if shard is None else shard.live
-
-    def workspaces(self) -> tuple[WorkspaceStatus, ...]:
-        return tuple(chain.from_iterable(view.workspaces() for view in self._views()))
+        """Return what answers for a workspace, be it one that knows of none."""
 
     def workspace(self, name: str) -> WorkspaceStatus | None:
         return self._of(name).workspace(name)
@@ -195,19 +187,8 @@ class MergedLiveState:
             workspace, now=now, stale_after_seconds=stale_after_seconds
         )
 
-    def active_runs(self, workspace: str | None = None) -> tuple[ActiveRun, ...]:
-        if workspace is not None:
-            return self._of(workspace).active_runs(workspace)
-        return tuple(chain.from_iterable(view.active_runs() for view in self._views()))
-
     def active_run(self, key: RunKey) -> ActiveRun | None:
         return self._of(key.workspace).active_run(key)
-
-    def pipeline_health(self) -> tuple[PipelineHealth, ...]:
-        return tuple(chain.from_iterable(view.pipeline_health() for view in self._views()))
-
-    def pipelines(self) -> tuple[NamedPipeline, ...]:
-        return tuple(chain.from_iterable(view.pipelines() for view in self._views()))
 
     def label(self, workspace: str, pipeline: Pipeline | None) -> str:
         return self._of(workspace).label(workspace, pipeline)
@@ -238,6 +219,34 @@ class MergedLiveState:
 
     def place(self, workspace: str, pipeline: Pipeline) -> tuple[str | None, str | None]:
         return self._of(workspace).place(workspace, pipeline)
+
+
+class MergedLiveState(LiveStateByWorkspace):
+    """Reads the live states of several shards; a lookup goes to the shard of its workspace."""
+
+    def __init__(self, shards: ShardDirectory) -> None:
+        self._shards = shards
+
+    def _views(self) -> list[ShownLiveState]:
+        return [shard.live for shard in self._shards.all()]
+
+    def _of(self, workspace: str) -> ShownLiveState:
+        shard = self._shards.of(workspace)
+        return _OF_NO_SHARD if shard is None else shard.live
+
+    def workspaces(self) -> tuple[WorkspaceStatus, ...]:
+        return tuple(chain.from_iterable(view.workspaces() for view in self._views()))
+
+    def active_runs(self, workspace: str | None = None) -> tuple[ActiveRun, ...]:
+        if workspace is not None:
+            return self._of(workspace).active_runs(workspace)
+        return tuple(chain.from_iterable(view.active_runs() for view in self._views()))
+
+    def pipeline_health(self) -> tuple[PipelineHealth, ...]:
+        return tuple(chain.from_iterable(view.pipeline_health() for view in self._views()))
+
+    def pipelines(self) -> tuple[NamedPipeline, ...]:
+        return tuple(chain.from_iterable(view.pipelines() for view in self._views()))
 
     def polls(self) -> tuple[PollStatus, ...]:
         return tuple(chain.from_iterable(view.polls() for view in self._views()))

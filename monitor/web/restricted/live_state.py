@@ -6,18 +6,16 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Protocol, TypeVar
 
-from monitor.model.alerts import Alert
 from monitor.model.live_state import (
     ActiveRun,
     NamedPipeline,
     PipelineHealth,
     PollStatus,
-    ReachabilityStretch,
     WorkspaceStatus,
 )
-from monitor.model.runs import Pipeline, RunKey, RunKind
+from monitor.model.runs import RunKind
 from monitor.tracking.live_state import LiveState
-from monitor.web.shown_shards import ShownLiveState
+from monitor.web.shown_shards import LiveStateByWorkspace, ShownLiveState
 
 Sees = Callable[[str], bool]  # whether a workspace of that name is shown
 
@@ -32,7 +30,7 @@ class _OfWorkspace(Protocol):
 W = TypeVar("W", bound=_OfWorkspace)
 
 
-class RestrictedLiveState:
+class RestrictedLiveState(LiveStateByWorkspace):
     """Answers for workspaces that are shown as the whole does, for others as if there were none."""
 
     def __init__(self, whole: ShownLiveState, sees: Sees) -> None:
@@ -48,16 +46,6 @@ class RestrictedLiveState:
     def workspaces(self) -> tuple[WorkspaceStatus, ...]:
         return self._shown(self._whole.workspaces())
 
-    def workspace(self, name: str) -> WorkspaceStatus | None:
-        return self._of(name).workspace(name)
-
-    def reachability_history(
-        self, workspace: str, *, now: datetime, stale_after_seconds: float
-    ) -> tuple[ReachabilityStretch, ...]:
-        return self._of(workspace).reachability_history(
-            workspace, now=now, stale_after_seconds=stale_after_seconds
-        )
-
     def active_runs(self, workspace: str | None = None) -> tuple[ActiveRun, ...]:
         if workspace is not None:
             return self._of(workspace).active_runs(workspace)
@@ -65,44 +53,11 @@ class RestrictedLiveState:
             run for status in self.workspaces() for run in self._whole.active_runs(status.workspace)
         )
 
-    def active_run(self, key: RunKey) -> ActiveRun | None:
-        return self._of(key.workspace).active_run(key)
-
     def pipeline_health(self) -> tuple[PipelineHealth, ...]:
         return self._shown(self._whole.pipeline_health())
 
     def pipelines(self) -> tuple[NamedPipeline, ...]:
         return self._shown(self._whole.pipelines())
-
-    def label(self, workspace: str, pipeline: Pipeline | None) -> str:
-        return self._of(workspace).label(workspace, pipeline)
-
-    def recipe_name(self, workspace: str, recipe_id: str) -> str | None:
-        return self._of(workspace).recipe_name(workspace, recipe_id)
-
-    def why_unwatched(self, workspace: str, what: str) -> str | None:
-        return self._of(workspace).why_unwatched(workspace, what)
-
-    def why_starved(self, workspace: str, *, monotonic: float) -> str | None:
-        return self._of(workspace).why_starved(workspace, monotonic=monotonic)
-
-    def unconfirmed_since(self, workspace: str, kind: RunKind) -> datetime | None:
-        return self._of(workspace).unconfirmed_since(workspace, kind)
-
-    def time_of(self, alert: Alert, now: datetime) -> datetime:
-        return self._of(alert.workspace).time_of(alert, now)
-
-    def first_reads(self, workspace: str) -> tuple[str, ...]:
-        return self._of(workspace).first_reads(workspace)
-
-    def why_unjudged(self, alert: Alert) -> str | None:
-        return self._of(alert.workspace).why_unjudged(alert)
-
-    def knows(self, workspace: str, pipeline: Pipeline) -> bool:
-        return self._of(workspace).knows(workspace, pipeline)
-
-    def place(self, workspace: str, pipeline: Pipeline) -> tuple[str | None, str | None]:
-        return self._of(workspace).place(workspace, pipeline)
 
     def polls(self) -> tuple[PollStatus, ...]:
         return self._shown(self._whole.polls())

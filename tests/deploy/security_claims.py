@@ -121,6 +121,10 @@ WHAT_AN_INTRUDER_MEETS = {
     "callbacks by the task of one flow about another": (
         "tests/callbacks/test_task_secrets.py::test_a_leaked_task_says_nothing_about_another_flow",
     ),
+    "answers of a workspace": (
+        "tests/polling/test_polling_row_bounds.py",
+        "tests/tracking/test_active_limit.py",
+    ),
     "callback signature": ("tests/callbacks/test_listener.py::TestSignatures",),
     "`SIGHUP`, commands on the store": ("tests/app/test_audit_daemon.py",),
 }

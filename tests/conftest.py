@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 # Tests wait more than they compute.
 _WORKERS_PER_PROCESSOR = 2
 _MOST_WORKERS = 16
+
+# After the limit of a test, until it is ended in whatever it does then.
+_NEXT_ALARM_SECONDS = 3.0
 
 # Stores wait for the disk at each commit, and a disk makes each wait for all. In memory it costs
 # nothing, and what a killed process wrote is there as well. Containers have too little of it.
@@ -81,6 +85,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         ordered += others[:room]
         del others[:room]
     items[:] = [*ordered, *others]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_set_timer() -> Generator[None, object, object]:
+    """Raise the alarm of a test again and again: a task that it meets takes it for its own error.
+
+    The test would wait for ever for what that task does no more, and hold the whole run.
+    """
+    timer = yield
+    seconds, _ = signal.getitimer(signal.ITIMER_REAL)
+    if seconds:
+        signal.setitimer(signal.ITIMER_REAL, seconds, _NEXT_ALARM_SECONDS)
+    return timer
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

@@ -91,7 +91,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_timeout_set_timer() -> Generator[None, object, object]:
     """Raise the alarm of a test again and again: a task that it meets takes it for its own error.
 
-    The test would wait for ever for what that task does no more, and hold the whole run.
+    The test would wait without end for what that task does no more, and hold the whole run.
     """
     timer = yield
     seconds, _ = signal.getitimer(signal.ITIMER_REAL)

@@ -41,7 +41,7 @@ from tests.bus.postgres_stores import StoreHost, store_cluster
 
 CLOCK = SystemClock()
 ORDERS = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
-
+_LEASE_SECONDS = 60.0  # a busy machine takes a shorter one away from a daemon that lives
 
 NIGHTLY = ScheduleKnown(
     id="3",
@@ -198,9 +198,9 @@ class Pair:
 async def mirrored_pair(database: str) -> AsyncIterator[Pair]:
     """Yield a daemon that holds the shard, and one that holds nothing."""
     async with store_cluster(database) as cluster:
-        north = await cluster.join("north", shards("sales"))
+        north = await cluster.join("north", shards("sales"), lease_seconds=_LEASE_SECONDS)
         await north.has("sales")
-        south = await cluster.join("south", [])
+        south = await cluster.join("south", [], lease_seconds=_LEASE_SECONDS)
         holder = Holder(north)
         await holder.bus.subscribe("alerting", start=Start.NEWEST)
         await holder.engine.restore()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import Enum, StrEnum
@@ -205,13 +206,17 @@ def in_toml(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(in_toml(item) for item in value)}]"
     if isinstance(value, Mapping):
-        pairs = ", ".join(f"{name} = {in_toml(item)}" for name, item in value.items())
+        pairs = ", ".join(f"{_key_in_toml(name)} = {in_toml(item)}" for name, item in value.items())
         return f"{{ {pairs} }}" if pairs else "{}"
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, float):
         return number(value)
     return json.dumps(value, ensure_ascii=False)
+
+
+def _key_in_toml(name: str) -> str:
+    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else in_toml(name)
 
 
 def number(value: float) -> str:

@@ -158,7 +158,9 @@ class ConfigurationReader:
             return None
         value = table[key.name]
         if key.kind is Kind.TABLE and isinstance(value, Mapping):
-            return self._texts(value, where)
+            value = self._texts(value, where)
+            if value is None:
+                return None
         hint = hint_of(key, value)
         if hint is not None and key.setting.is_hidden:
             self._problems.add_hidden(where, hint)

@@ -15,6 +15,7 @@ from monitor.outputs.notify.settings import ChannelMatch
 from monitor.outputs.records import RECORDS
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.web.settings import AccessEntry
+from monitor.web.status_pages.settings import StatusPageSettings
 from monitor.workspace.settings import OauthSettings, WorkspaceSettings
 
 OUTPUTS = tuple(
@@ -42,6 +43,9 @@ SECTIONS = Sections(
         SERVER_TLS,
         OIDC,
         section_of("access", AccessEntry, is_optional=True, is_repeated=True, is_example=True),
+        section_of(
+            "status_pages", StatusPageSettings, is_optional=True, is_repeated=True, is_example=True
+        ),
         section_of("callbacks", ListenerSettings, is_optional=True),
         section_of("callbacks.tls", TlsSettings, is_optional=True, is_example=True),
         section_of("storage", StorageSettings),

@@ -22,8 +22,10 @@ from monitor.listening.settings import split_address
 from monitor.model.errors import ConfigurationError
 from monitor.model.notifying import why_not_notified
 from monitor.model.secrets import Secret
+from monitor.model.suggestions import did_you_mean
 from monitor.outputs.records import RECORDS, output_types
 from monitor.tracking.settings import TrackingSettings
+from monitor.web.status_pages.settings import ShownPipeline
 
 Parts = Mapping[str, ReadTable]
 NO_LOCATIONS = NoLocations()
@@ -34,8 +36,11 @@ def find_contradictions(
 ) -> None:
     """Add a problem for each contradiction between settings."""
     workspaces = repeated["workspaces"]
-    for tables in (workspaces, repeated["notify"], repeated["access"]):
+    pages = repeated["status_pages"]
+    for tables in (workspaces, repeated["notify"], repeated["access"], pages):
         _names(tables, problems)
+    for page in pages:
+        _shown_workspaces(page, workspaces, problems)
     for workspace in workspaces:
         if "callbacks" in workspace.parts:
             _callbacks(workspace.parts["callbacks"], parts, problems)
@@ -63,6 +68,15 @@ def _names(tables: list[ReadTable], problems: Problems) -> None:
         if name is not None and first.setdefault(name, table.path) != table.path:
             hint = f"is the name of {first[name]} already; choose another"
             problems.add(f"{table.path}.name", name, hint)
+
+
+def _shown_workspaces(page: ReadTable, workspaces: list[ReadTable], problems: Problems) -> None:
+    known = [name for workspace in workspaces if (name := workspace.get("name")) is not None]
+    for shown, text in (page.get("shows") or {}).items():
+        name = ShownPipeline.of(text).workspace
+        if known and name not in known:
+            hint = f"no workspace is named {name!r}{did_you_mean(name, known)}"
+            problems.add(f"{page.path}.shows", f"{shown} = {text}", hint)
 
 
 def _callbacks(part: ReadTable, parts: Parts, problems: Problems) -> None:
@@ -118,6 +132,7 @@ def _of_server(part: ReadTable, repeated: Mapping[str, list[ReadTable]]) -> dict
     """Return what stands below and beside the section [server]."""
     return {
         "access": tuple(entry.build() for entry in repeated["access"]),
+        "status_pages": tuple(page.build() for page in repeated["status_pages"]),
         "oidc": part.parts["oidc"].build() if "oidc" in part.parts else None,
     }
 

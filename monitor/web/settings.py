@@ -24,6 +24,7 @@ from monitor.model.settings import (
     problems_of,
 )
 from monitor.web.principals import Role
+from monitor.web.status_pages.settings import StatusPageSettings
 
 # At most 128 characters of what a browser, a shell and a log line take as they are; no colon,
 # which ends the user name of basic auth, and no dot, which ends the name in a token.
@@ -286,6 +287,7 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
     ] = 43_200.0
     oidc: OidcSettings | None = None
     access: tuple[AccessEntry, ...] = ()  # [[access]], which stands beside the section
+    status_pages: tuple[StatusPageSettings, ...] = ()  # [[status_pages]] likewise
     allow_anonymous: Annotated[
         bool, StartSetting("Allow access without authentication; for trusted networks only.")
     ] = False

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from monitor.web.access.routes import Routes
 from monitor.web.api.event_stream import EventStreams
 from monitor.web.api.json_api import json_api
+from monitor.web.api.status_pages import StatusPages
 from monitor.web.forms.alert_forms import AcknowledgeForm, ExpireForm, SilenceForm
 from monitor.web.forms.form_page import FormPages
 from monitor.web.http.form_bodies import FormTokens
@@ -54,6 +55,7 @@ class Site:
             self.routes, (SilenceForm(sources), ExpireForm(sources), AcknowledgeForm(sources))
         )
         api.add_routes(self.routes)
+        StatusPages(sources, self.page.templates).add_routes(self.routes)
 
     def close(self) -> None:
         """End the streams of events."""

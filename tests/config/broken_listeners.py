@@ -19,4 +19,20 @@ BROKEN_LISTENERS: tuple[Row, ...] = (
         "127.0.0.1:9876",
         '"127.0.0.1:9876": has the port of listen; choose another',
     ),
+    (
+        "status_pages[0].name",
+        "Finance",
+        (
+            '"Finance": use 1 to 63 of a-z, 0-9, _ and -, not _ or - first; it is a part of an '
+            "address"
+        ),
+    ),
+    ("status_pages[0].shows", {}, "(a table): name 1 to 100 pipelines"),
+    ("status_pages[0].title", "", '"": must not be empty; leave the key out instead'),
+    (
+        "status_pages[0].time_zone",
+        "Europe/Berln",
+        '"Europe/Berln": is no time zone; did you mean Europe/Berlin?',
+    ),
+    ("status_pages[0].embedded_in", [], "[]: must not be empty; leave the key out instead"),
 )

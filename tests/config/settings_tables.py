@@ -163,6 +163,9 @@ def everything() -> dict[str, Any]:
         "silences": [silence()],
         "reports": [report()],
         "access": [person()],
+        "status_pages": [
+            {"name": "finance", "shows": {"Orders": f"{workspace()['name']}/flow/101"}}
+        ],
         "server": {"oidc": provider(), "tls": tls()},
         "callbacks": {"tls": tls()},
     }

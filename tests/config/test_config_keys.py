@@ -62,6 +62,11 @@ def test_every_check_choice_and_file_is_broken_once() -> None:
         ),
         ("access[0].name", 'is needed, such as name = "ada"'),
         ("access[0].role", 'is needed, such as role = "read"'),
+        ("status_pages[0].name", 'is needed, such as name = "finance"'),
+        (
+            "status_pages[0].shows",
+            'is needed, such as shows = { "Orders of yesterday" = "marketing/flow/101" }',
+        ),
         (
             "server.oidc.issuer",
             'is needed, such as issuer = "https://login.example.com/realms/data"',
@@ -127,6 +132,8 @@ def test_nothing_else_is_needed() -> None:
         "silences[0].comment",
         "silences[0].ends_at",
         "silences[0].matchers",
+        "status_pages[0].name",
+        "status_pages[0].shows",
         "webhook.secret",
         "webhook.url",
         "workspaces[0].callbacks.secret",

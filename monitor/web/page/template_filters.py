@@ -22,6 +22,7 @@ from markupsafe import Markup, escape
 
 from monitor.model.words import (
     NOTHING,
+    clock_time,
     counted,
     duration,
     iso,
@@ -104,6 +105,11 @@ def clock(at: datetime, zone: str) -> str:
     return at.astimezone(ZoneInfo(zone)).strftime("%H:%M")
 
 
+def zoned(at: datetime, zone: str) -> str:
+    """Return a day and time in a time zone: ``Sat 28 Nov 2026 06:30 CET``."""
+    return clock_time(at, ZoneInfo(zone))
+
+
 def size(number: int) -> str:
     """Return a number of bytes in the unit that says enough: ``12.3 MB``."""
     amount = float(number)
@@ -135,6 +141,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "rough_duration": rough_duration,
     "counted": counted,
     "clock": clock,
+    "zoned": zoned,
     "size": size,
     "percent": percent,
     "sentence": sentence,

@@ -40,6 +40,7 @@ from monitor.web.views.runs.run_details import (
 from monitor.web.views.runs.run_list import failures_view, runs_view
 from monitor.web.views.schedules.calendar import calendar_view
 from monitor.web.views.schedules.schedule_list import schedules_view
+from monitor.web.views.status_page import status_page_view
 from monitor.web.views.view import View, ViewSources, WebPage
 
 
@@ -81,6 +82,7 @@ class AllViews:
             log_view(sources),
             dead_letters_view(sources),
             dead_letter_view(sources),
+            status_page_view(sources),
         )
 
     def all(self) -> Iterable[View]:

@@ -1,0 +1,1 @@
+"""Settings of the pages for those who wait for data."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 VIEWS = {
     "/": "/?limit=20&groups=8",
     "/runs": "/runs?limit=40",
+    "/timeline": "/timeline",
     "/runs/{workspace}/{kind}/{id}": "/runs/{workspace}/{kind}/{failed}",
     "/pipelines/{workspace}/{kind}/{id}": "/pipelines/{workspace}/flow/{flow}",
     "/alerts": "/alerts",
@@ -29,6 +30,7 @@ MORE = (
     "/runs/{workspace}/flow_run/{flow_run}",
     "/runs/{workspace}/plan_run/{plan_run}",
     "/reports?period=week",
+    "/timeline?period=7d&group=plan&zone=Europe/Berlin",
     "/pipelines/{workspace}/plan/{plan}",
 )
 # Pages with a form that changes something: never refreshed, never kept.

@@ -38,6 +38,7 @@ from monitor.web.http.request_parsing import parse_queries, url_of
 from monitor.web.http.response_writing import holds, tag_of, takes_gzip
 from monitor.web.page import charts
 from monitor.web.page.compiled_templates import templates_of_page
+from monitor.web.page.lanes import LANE_FILTERS
 from monitor.web.page.live import LivePages
 from monitor.web.page.static_files import StaticFiles
 from monitor.web.page.svg import SVG_FILTERS
@@ -144,7 +145,7 @@ class PageShell:
         self._clock = clock
         self._rendered = RenderedPages(clock=clock)
         self.templates = templates_of_page()
-        self.templates.filters.update(FILTERS | SVG_FILTERS, linked=linked)
+        self.templates.filters.update(FILTERS | SVG_FILTERS | LANE_FILTERS, linked=linked)
         self.templates.globals.update(
             url_of=url_of,
             static=files.urls.__getitem__,

@@ -82,6 +82,18 @@ def instant_seconds(at: datetime | None) -> str | Markup:
     )
 
 
+def tick(at: datetime, zone: str) -> Markup:
+    """Return an instant of an axis: ``Sat 06:30``; the browser shows it in local time."""
+    return Markup('<time datetime="{}" title="{}" data-local="tick">{}</time>').format(
+        iso(at), utc(at), at.astimezone(ZoneInfo(zone)).strftime("%a %H:%M")
+    )
+
+
+def wall_time(at: datetime, zone: str) -> str:
+    """Return an instant as a form sends it for a time zone: ``2026-11-28 06:30``."""
+    return at.astimezone(ZoneInfo(zone)).strftime("%Y-%m-%d %H:%M")
+
+
 @pass_context
 def ago(context: Context, at: datetime | None) -> str | Markup:
     """Return how long ago an instant was, or in how long it comes; it ticks in the browser."""
@@ -135,6 +147,8 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "ago": ago,
     "instant": instant,
     "instant_seconds": instant_seconds,
+    "tick": tick,
+    "wall_time": wall_time,
     "utc": utc,
     "iso": iso,
     "duration": duration,

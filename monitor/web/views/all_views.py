@@ -41,6 +41,7 @@ from monitor.web.views.runs.run_list import failures_view, runs_view
 from monitor.web.views.schedules.calendar import calendar_view
 from monitor.web.views.schedules.schedule_list import schedules_view
 from monitor.web.views.status_page import status_page_view
+from monitor.web.views.timeline.timeline import timeline_view
 from monitor.web.views.view import View, ViewSources, WebPage
 
 
@@ -103,6 +104,14 @@ def _pages_of_runs(sources: ViewSources) -> tuple[WebPage, ...]:
             boxes=(runs_view(sources), failures_view(sources)),
             in_menu="Runs",
             styles=styles,
+        ),
+        WebPage(
+            path="/timeline",
+            title="Time line",
+            boxes=(timeline_view(sources),),
+            in_menu="Time line",
+            styles=("timeline.css",),
+            scripts=("schedules.js",),
         ),
         WebPage(
             path="/runs/{workspace}/{kind}/{id}",

@@ -26,6 +26,8 @@
   const clock = new Intl.DateTimeFormat([], { timeStyle: "medium" });
   const day = new Intl.DateTimeFormat([], { dateStyle: "medium", timeStyle: "short" });
   const second = new Intl.DateTimeFormat([], { dateStyle: "medium", timeStyle: "medium" });
+  const axis = new Intl.DateTimeFormat([], { weekday: "short", hour: "2-digit", minute: "2-digit" });
+  const formats = { seconds: second, tick: axis };
 
   // The same words as the server's.
   function rough(seconds) {
@@ -48,7 +50,7 @@
   function tick() {
     for (const element of document.querySelectorAll("time[data-ago], time[data-local]")) {
       const at = new Date(element.dateTime);
-      write(element, element.hasAttribute("data-ago") ? relative(at) : (element.dataset.local === "seconds" ? second : day).format(at));
+      write(element, element.hasAttribute("data-ago") ? relative(at) : (formats[element.dataset.local] ?? day).format(at));
       if (!element.dataset.hover) {
         element.dataset.hover = "1";
         element.title = day.format(at) + " (" + element.title + ")";

@@ -19,10 +19,10 @@ from monitor.model.alerts import (
     Severity,
 )
 from monitor.model.slices import in_slices, sorted_in_slices
+from monitor.web.http.instants import since_of
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import cursor_after, read_cursor, unknown
 from monitor.web.views.alerts.alert_models import AlertView, alert_views
-from monitor.web.views.runs.run_list import since_of
 from monitor.web.views.view import ViewSources, view
 
 _IN_A_SLICE = 500  # of thousands of alerts in an outage, which are only compared

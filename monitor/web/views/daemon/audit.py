@@ -7,9 +7,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from monitor.web.audit.audit_log import AuditLine
+from monitor.web.http.instants import since_of
 from monitor.web.http.request_parsing import cursor_after, read_cursor
 from monitor.web.principals import Role
-from monitor.web.views.runs.run_list import since_of
 from monitor.web.views.view import ViewSources, view
 
 _LIST = "audit"

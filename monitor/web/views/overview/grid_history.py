@@ -29,7 +29,7 @@ from monitor.web.views.view import ViewSources
 LONGEST_STRIP = 60  # runs
 ITEMS_OF_A_STRIP = 6  # of `computed`, by what a row costs that goes over its strip
 _KEPT = 1_000  # strips, some 10 kB each
-_WORST_FIRST = (
+WORST_FIRST = (
     *(Status.FAILED, Status.LOST, Status.CANCELED),
     *(Status.RUNNING, Status.PENDING, Status.SUCCEEDED),
 )
@@ -108,7 +108,7 @@ def _strip(runs: Sequence[RunState], job_groups: Sequence[RunState]) -> tuple[Ru
 
 def _whole(cells: Sequence[RunCell]) -> RunCell:
     """Return the cell of the flow run that these job groups are."""
-    worst = min(cells, key=lambda cell: _WORST_FIRST.index(cell.status))
+    worst = min(cells, key=lambda cell: WORST_FIRST.index(cell.status))
     if len(cells) == 1:
         return worst
     begin = min((cell.at for cell in cells if cell.at is not None), default=None)

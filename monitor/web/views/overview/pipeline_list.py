@@ -148,7 +148,7 @@ async def pipelines_view(sources: ViewSources, query: PipelinesQuery) -> Pipelin
     sources.refuse_unknown(query.workspace)
     order = f"pipelines by {query.sort}"
     after = read_cursor(order, query.cursor, tuple[float, str, str, str, str])
-    rows = await _selected(overview, query)
+    rows = await selected(overview, query)
     key = partial(order_key, query.sort)
     start = 0 if after is None else bisect_right(rows, after, key=key)
     shown = rows[start : start + query.limit]
@@ -170,7 +170,7 @@ async def _summaries(
     wanted = {*(map(_runs_of, rows) if query.cells else ()), *map(_job_groups_of, opened)}
     strips = await strips_of(wanted, overview, stored=sources.runs)
     missed = await sources.shared(MissedStarts).get(rows)
-    gaps = {name: _gaps(sources, name) for name in {row.workspace for row in rows}}
+    gaps = {name: sight_gaps(sources, name) for name in {row.workspace for row in rows}}
 
     def summaries() -> tuple[PipelineSummary, ...]:
         return tuple(
@@ -189,7 +189,7 @@ async def _summaries(
     return await computed(ITEMS_OF_A_STRIP * len(rows), summaries)
 
 
-def _gaps(sources: ViewSources, workspace: str) -> tuple[SightGap, ...]:
+def sight_gaps(sources: ViewSources, workspace: str) -> tuple[SightGap, ...]:
     """Return the times of the last week in which a workspace could not be observed."""
     live, now = sources.live, sources.clock.now()
     status = live.workspace(workspace)
@@ -260,7 +260,7 @@ def _states(overview: Overview) -> dict[str, int]:
     return {**states, StateFilter.RUNNING: overview.running}
 
 
-async def _selected(overview: Overview, query: PipelinesQuery) -> list[PipelineRow]:
+async def selected(overview: Overview, query: PipelinesQuery) -> list[PipelineRow]:
     """Return the rows that fit, in order; selected once for all who ask the same of them."""
     asked, kept = (query.sort, *query.filters), overview.selected
     if asked not in kept:

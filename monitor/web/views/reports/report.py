@@ -15,6 +15,7 @@ from monitor.model.errors import ConfigurationError
 from monitor.model.globs import parse_globs
 from monitor.model.public_shapes import filled
 from monitor.model.reports import Report, ReportPeriod
+from monitor.web.http.instants import since_of
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import unknown
 from monitor.web.views.reports.stretches import (
@@ -23,7 +24,6 @@ from monitor.web.views.reports.stretches import (
     StretchChoices,
     stretches_beside,
 )
-from monitor.web.views.runs.run_list import since_of
 from monitor.web.views.view import ViewSources, view
 
 # A night without a configured report; what is younger is not the last one yet.

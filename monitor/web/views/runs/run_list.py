@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated
 
@@ -13,15 +13,14 @@ from msgspec import Meta, Struct
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.runs import RUN_KINDS, PipelineKind, RunKey, RunKind, RunState, Status
 from monitor.model.slices import in_slices
+from monitor.web.http.instants import since_of
 from monitor.web.http.problem_details import ProblemDetails
-from monitor.web.http.request_parsing import SHOWN, cursor_after, one_line, read_cursor
+from monitor.web.http.request_parsing import cursor_after, read_cursor
 from monitor.web.views.runs.run_views import RunView, run_view, run_views, without_parts
 from monitor.web.views.view import ViewSources, view
 
 _PIPELINES = 500  # whose names fit a text
 LIST = "runs by creation"
-_UNITS = {"h": 3_600, "d": 86_400}
-_LONGEST_DAYS = 3_650
 PIPELINE = "The id of flows or plans, or a part of their names in any case."
 SINCE = "Created since: an ISO 8601 instant, or how long ago, such as 24h or 7d."
 _STATUS = "One status; active are those that are pending or running."
@@ -134,33 +133,6 @@ def runs_of(pipelines: Sequence[PipelineIdentity]) -> list[PipelineOfKind]:
         for workspace, kind, pipeline_id in pipelines
         for run_kind in RUN_KINDS[kind]
     ]
-
-
-def since_of(text: str | None, *, now: datetime) -> datetime | None:
-    """Return the instant that a filter names, or from which on so much time has passed.
-
-    Raises:
-        ProblemDetails: it is neither.
-    """
-    if text is None:
-        return None
-    number, unit = text[:-1], text[-1]
-    if unit in _UNITS and number.isascii() and number.isdigit() and len(number) < SHOWN:
-        seconds = min(int(number) * _UNITS[unit], _LONGEST_DAYS * _UNITS["d"])
-        return now - timedelta(seconds=seconds)
-    shown = repr(one_line(text[:SHOWN]))
-    try:
-        instant = datetime.fromisoformat(text)
-    except ValueError as exc:
-        raise ProblemDetails(
-            400, f"since: {shown} is not an ISO 8601 instant, nor a time such as 24h or 7d"
-        ) from exc
-    if instant.tzinfo is None:
-        raise ProblemDetails(400, f"since: {shown} names no time zone; add Z or an offset")
-    try:
-        return instant.astimezone(UTC)
-    except OverflowError as exc:
-        raise ProblemDetails(400, f"since: {shown} is outside the calendar") from exc
 
 
 def cursor_of(list_name: str, run: RunState) -> str:

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from monitor.model.days_off import DaysOff
 from monitor.model.live_state import SCHEDULES, ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import RUN_KINDS, Pipeline, RunState
 from monitor.model.slices import in_slices
+from monitor.web.http.instants import zone_of
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import cursor_after, one_line, read_cursor, sort_text
 from monitor.web.views.schedules.comparison import (
@@ -155,7 +156,7 @@ class _Week(Struct, frozen=True, kw_only=True):
     "Expected and real starts of a week, by schedule.",
 )
 async def calendar_view(sources: ViewSources, query: CalendarQuery) -> Calendar:
-    zone = _zone(query.zone)
+    zone = zone_of(query.zone)
     today = sources.clock.now().astimezone(zone).date()
     week = _Week(monday=_monday(query.week, today), zone=zone)
     after = read_cursor(_LIST, query.cursor, tuple[str, str, str, str])
@@ -353,12 +354,3 @@ def _bad_week(week: str) -> ProblemDetails:
 def _name(day: date) -> str:
     year, week, _ = day.isocalendar()
     return f"{year}-W{week:02}"
-
-
-def _zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
-        raise ProblemDetails(
-            400, f"zone: {one_line(name[:40])!r} is no time zone; write Europe/Berlin"
-        ) from exc

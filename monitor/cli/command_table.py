@@ -202,6 +202,18 @@ COMMANDS = (
         ("untrack flow_run 31", "untrack job_group 7827359 -w sales"),
     ),
     CommandEntry(
+        "rerun",
+        "monitor.cli.actions:rerun",
+        "Run again what a run has run, and follow the new run.",
+        ("rerun flow_run 31", "rerun job_group 7827359 -w sales --wait && ./next-step"),
+    ),
+    CommandEntry(
+        "cancel",
+        "monitor.cli.actions:cancel",
+        "Cancel a run that has not ended.",
+        ("cancel flow_run 31", "cancel job_group 7827359 -w sales"),
+    ),
+    CommandEntry(
         "workspaces",
         "monitor.cli.workspaces:workspaces",
         "List workspaces: whether each can be seen, and since when.",

@@ -34,7 +34,7 @@ def track(
     While the workspace is unreachable, the daemon keeps the request, also over a restart. With
     --wait: exits 0 if the run succeeded, 1 if it ended otherwise or has not ended in time.
     """
-    _require_id(kind, run_id)
+    require_id(kind, run_id)
     limit_seconds = time_options.seconds("--timeout", timeout)
     body = {"kind": kind.value, "id": run_id, "workspace": workspace}
     if not wait:
@@ -57,12 +57,13 @@ def untrack(
 
     A run that was read is followed to its end.
     """
-    _require_id(kind, run_id)
+    require_id(kind, run_id)
     body = {"kind": kind.value, "id": run_id, "workspace": workspace}
     answer = daemon_client.post(daemon, "/api/v1/untrack", body)
     sys.stdout.write(f"{answer['detail']}\n")
 
 
-def _require_id(kind: RunKind, run_id: str) -> None:
+def require_id(kind: RunKind, run_id: str) -> None:
+    """Refuse what the workspace cannot have as the id of such a run."""
     if not is_id_of(kind, run_id):
         raise typer.BadParameter(why_no_id(kind, run_id), param_hint="ID")

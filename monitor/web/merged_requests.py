@@ -16,6 +16,7 @@ from monitor.alerting.engine.committed_state import place_of
 from monitor.alerting.explain.explanation import Explanation
 from monitor.alerting.reports.merging import merged_report
 from monitor.alerting.reports.report_query import ReportQuery
+from monitor.model.actions import Action, ActionResult
 from monitor.model.alerts import (
     Alert,
     AlertingSnapshot,
@@ -73,7 +74,11 @@ def merged_requests(shards: ShardDirectory) -> Requests:
         shard, name = named(workspace)
         return await shard.requests.webhooks(name, action, flow)
 
-    return Requests(track=track, untrack=untrack, webhooks=webhooks)
+    async def act(workspace: str | None, action: Action, not_after: datetime) -> ActionResult:
+        shard, name = named(workspace)
+        return await shard.requests.act(name, action, not_after)
+
+    return Requests(track=track, untrack=untrack, webhooks=webhooks, act=act)
 
 
 def merged_alerting(shards: ShardDirectory) -> AlertingRequests:

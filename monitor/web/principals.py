@@ -12,7 +12,7 @@ class Role(StrEnum):
 
     METRICS = "metrics"  # scrape
     READ = "read"  # see everything
-    OPERATE = "operate"  # silence, acknowledge, track
+    OPERATE = "operate"  # silence, acknowledge, track; run again and cancel
     ADMIN = "admin"  # webhooks, replays, dead letters, the audit
 
     def includes(self, needed: Role) -> bool:

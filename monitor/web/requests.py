@@ -11,6 +11,7 @@ from msgspec import Struct
 from monitor.alerting.alerts.silences import Labels
 from monitor.alerting.explain.explanation import Explanation
 from monitor.alerting.reports.report_query import ReportQuery
+from monitor.model.actions import Action, ActionResult
 from monitor.model.alerts import Alert, AlertingSnapshot, AppliedRule, PastQuery, Silence
 from monitor.model.days_off import DaysOff
 from monitor.model.notifying import MessagePreview, NotificationStatus, OutputTypes
@@ -32,6 +33,7 @@ class Requests(Struct, frozen=True, kw_only=True):
     track: Callable[[str | None, RunKind, str], Awaitable[str]]
     untrack: Callable[[str | None, RunKind, str], Awaitable[str]]
     webhooks: Callable[[str | None, str, str | None], Awaitable[list[dict[str, Any]]]]
+    act: Callable[[str | None, Action, datetime], Awaitable[ActionResult]]  # the last is its limit
 
 
 class ShardRequests(Struct, frozen=True, kw_only=True):
@@ -40,6 +42,7 @@ class ShardRequests(Struct, frozen=True, kw_only=True):
     track: Callable[[str, RunKind, str], Awaitable[str]]
     untrack: Callable[[str, RunKind, str], Awaitable[str]]
     webhooks: Callable[[str, str, str | None], Awaitable[list[dict[str, Any]]]]
+    act: Callable[[str, Action, datetime], Awaitable[ActionResult]]
 
 
 class AlertingRequests(Struct, frozen=True, kw_only=True):

@@ -318,6 +318,7 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
             "on whatever port (HSTS); 0 switches that off."
         ),
     ] = 2_592_000
+    actions: Annotated[bool, StartSetting("Let role operate run again and cancel runs.")] = False
     body_timeout_seconds: float = 10.0  # for a client to send a body
     wrong_credentials_delay_seconds: float = 1.0
     writes_per_minute: int = 60  # of one source, and of one user; and so many at once

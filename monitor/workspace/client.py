@@ -20,6 +20,7 @@ from monitor.workspace.list_reads import ListReader
 from monitor.workspace.pipeline_reads import PipelineReader
 from monitor.workspace.priority import Priority
 from monitor.workspace.requester import Answer, Requester
+from monitor.workspace.run_control import RunControl
 from monitor.workspace.run_reads import RunReader
 from monitor.workspace.settings import WorkspaceSettings
 from monitor.workspace.webhook_tasks import WebhookTasks
@@ -57,6 +58,7 @@ class WorkspaceClient:
         self.workspace_now = self.requester.time.now  # None before the first answer
         lists = ListReader(self.requester)
         self.runs = RunReader(self.requester, lists)
+        self.run_control = RunControl(self.requester)
         self.pipelines = PipelineReader(self.requester, lists)
         self.inventory = InventoryReader(self.requester, lists)
         self.webhook_tasks = WebhookTasks(self.requester)

@@ -193,8 +193,7 @@ class Requester:
             LocalFileError: an upload cannot be read, or the receiver cannot write.
             KeyError: the catalogue has no such operation.
         """
-        called = operation(operation_id)
-        self._refuse_unavailable(called)
+        called = self.require_available(operation_id)
         call = _Call(
             operation=called,
             path=path_of(called, path_values),
@@ -326,18 +325,24 @@ class Requester:
             return Failure(error=failure.error)
         return failure
 
-    def _refuse_unavailable(self, operation: Operation) -> None:
-        if self.edition is not None and not operation.is_part_of(self.edition):
+    def require_available(self, operation_id: str) -> Operation:
+        """Return the operation, unless it is known not to be offered; sends nothing.
+
+        Raises:
+            NotAvailableError: the edition lacks it, or the workspace has proved so.
+            KeyError: the catalogue has no such operation.
+        """
+        called = operation(operation_id)
+        if self.edition is not None and not called.is_part_of(self.edition):
             raise NotAvailableError(
-                f"{operation.operation_id} is not part of edition {self.edition};"
-                f" {operation.editions_text}",
-                operation_id=operation.operation_id,
+                f"{operation_id} is not part of edition {self.edition}; {called.editions_text}",
+                operation_id=operation_id,
             )
-        if operation.operation_id in self._unavailable:
+        if operation_id in self._unavailable:
             raise NotAvailableError(
-                f"{operation.operation_id} was found not to be offered here",
-                operation_id=operation.operation_id,
+                f"{operation_id} was found not to be offered here", operation_id=operation_id
             )
+        return called
 
     def _count_request(self, call: _Call, code: str) -> None:
         self._metrics.requests.labels(self.name, call.operation.operation_id, code).inc()

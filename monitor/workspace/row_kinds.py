@@ -322,3 +322,8 @@ WEBHOOK_TASK = RowKind(wire.WebhookTask, _webhook_task, is_exact=True)
 WEBHOOK_TASKS_OF_FLOW = RowKind(wire.FlowWithTasks, _webhook_tasks_of, is_exact=True)
 WEBHOOK_TEST = RowKind(wire.WebhookTestResult, _webhook_test)
 CREATED = RowKind(wire.OnlyId, lambda shape: text_of(shape.id))
+STARTED_FLOW_RUN = RowKind(wire.StartedFlowRun, lambda shape: text_of(shape.flow_run_id))
+STARTED_PLAN_RUN = RowKind(wire.StartedPlanRun, lambda shape: text_of(shape.plan_snapshot_run_id))
+CANCELED_PLAN_RUN = RowKind(
+    wire.CanceledPlanRun, lambda shape: not shape.failed_to_cancel_some_jobs, is_exact=True
+)

@@ -1,4 +1,4 @@
-"""The operations on registered callbacks, the only ones with which the monitor changes anything.
+"""The operations on registered callbacks, which the monitor makes, tests and deletes by itself.
 
 The API can create, read, test and delete them. It cannot list them: a flow read with
 ``embed=webhookflowtasks`` is the only way to find some (an assumption, as is the key of the
@@ -48,7 +48,7 @@ class WebhookTasks:
         """
         sent = {
             "name": name,
-            "flowId": _number_or_text(flow_id),
+            "flowId": number_or_text(flow_id),
             "triggerEvent": trigger_event,
             "triggerObject": "any",
             "retryOnFailure": retry_on_failure,
@@ -150,7 +150,8 @@ def _secrets(
     return [part for part in parts if isinstance(part, Secret)]
 
 
-def _number_or_text(object_id: str) -> int | str:
+def number_or_text(object_id: str) -> int | str:
+    """Return an id as the workspace has it in a body."""
     # Ids are text here and mostly numbers there; newer objects have ids of letters.
     is_number = object_id.isascii() and object_id.isdigit()
     return int(object_id) if is_number else object_id

@@ -38,6 +38,24 @@ class OnlyId(Struct):
     id: Id
 
 
+class StartedFlowRun(Struct, rename="camel"):
+    """The answer to a flow that was started."""
+
+    flow_run_id: Id
+
+
+class StartedPlanRun(Struct, rename="camel"):
+    """The answer to a plan that was started."""
+
+    plan_snapshot_run_id: Id
+
+
+class CanceledPlanRun(Struct, rename="camel"):
+    """The answer to a plan run that was canceled."""
+
+    failed_to_cancel_some_jobs: bool | None = None
+
+
 class Head(Struct, rename="camel", gc=False):
     """What shows whether a row of a run has changed since it was last read."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import msgspec
@@ -19,6 +19,7 @@ from monitor.app.hosted.request_routing import alerting_requests
 from monitor.bus.contract import Change, Retention, Start
 from monitor.bus.shards import ShardGranted
 from monitor.config import Configuration
+from monitor.model.actions import Action, ActionResult
 from monitor.model.alerts import Alert, Silence
 from monitor.model.clock import SystemClock
 from monitor.model.errors import NoSuchObjectError
@@ -84,6 +85,7 @@ class Holder:
         self.instructions = granted.instructions
         self.runner = InstructionRunner(granted.instructions, shown=self.shown)
         self.tracked: list[str] = []
+        self.acted: list[tuple[Action, datetime]] = []
 
     async def track(self, workspace: str, kind: RunKind, run_id: str) -> str:
         self.tracked.append(run_id)
@@ -93,6 +95,11 @@ class Holder:
 
     async def untrack(self, workspace: str, kind: RunKind, run_id: str) -> str:
         return f"dropped {RunKey(workspace, kind, run_id)}"
+
+    async def act(self, workspace: str, action: Action, not_after: datetime) -> ActionResult:
+        self.acted.append((action, not_after))
+        run = RunKey(workspace, action.kind, "18")
+        return ActionResult(detail=f"acted on {action.id}", run=run)
 
     async def webhooks(
         self, workspace: str, action: str, flow: str | None
@@ -131,7 +138,9 @@ class Holder:
             bus=self.bus,
             live=self.live_state.view,
             alerting=msgspec.structs.replace(self.alerting(), preview=self.preview),
-            requests=ShardRequests(track=self.track, untrack=self.untrack, webhooks=self.webhooks),
+            requests=ShardRequests(
+                track=self.track, untrack=self.untrack, webhooks=self.webhooks, act=self.act
+            ),
             outputs=tuple,
         )
 

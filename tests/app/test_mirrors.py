@@ -18,11 +18,12 @@ from monitor.app.hosted.instructions import (
     execute,
 )
 from monitor.bus.shards import ShardRecord
+from monitor.model.actions import Rerun
 from monitor.model.alerts import Silence
 from monitor.model.errors import BusUnavailableError, NoSuchObjectError
 from monitor.model.events import AlertEvent, EventType
 from monitor.model.live_state import Reachability
-from monitor.model.runs import RunKind
+from monitor.model.runs import RunKey, RunKind
 from monitor.outputs.dead_letters import LetterAction, LettersProcessed
 from monitor.web.health import ClusterProblems
 from monitor.web.views.daemon.cluster import without_holder
@@ -113,6 +114,10 @@ async def test_answers_of_the_holder_come_back(pair: Pair) -> None:
         assert tracked == "following sales:job_group:17"
         dropped = await sales.requests.untrack("sales", RunKind.JOB_GROUP, "17")
         assert dropped == "dropped sales:job_group:17"
+        again = Rerun(kind=RunKind.JOB_GROUP, id="17", execution_id="e" * 16)
+        started = await sales.requests.act("sales", again, CLOCK.now())
+        assert started.run == RunKey("sales", RunKind.JOB_GROUP, "18")
+        assert [action for action, _ in pair.holder.acted] == [again]
         with pytest.raises(NoSuchObjectError, match="denies"):
             await sales.requests.track("sales", RunKind.JOB_GROUP, "404")
         rows = await sales.requests.webhooks("sales", "sync", "7")

@@ -11,7 +11,6 @@ import pytest
 from monitor.catalogue.capabilities import NEEDS, Capability, capabilities_of, without
 from monitor.catalogue.operations import Edition, find, operation, operations
 from monitor.catalogue.uses import USES, use_of
-from monitor.workspace.transport import STARTS_A_RUN
 
 PER_RESOURCE = {
     "ApiAccessToken": 4,
@@ -125,10 +124,7 @@ def test_capabilities_and_uses_name_real_operations() -> None:
 
 
 def test_the_uses_are_what_the_rooms_call() -> None:
-    """Every operation id in the rooms that talk to a workspace has its use, and no other has.
-
-    What starts a run is named there because it must not be sent twice; people call it, not we.
-    """
+    """Every operation id in the rooms that talk to a workspace has its use, and no other has."""
     package = Path(__file__).parent.parent.parent / "monitor"
     known = {operation.operation_id for operation in operations()}
     named = {
@@ -138,7 +134,7 @@ def test_the_uses_are_what_the_rooms_call() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and node.value in known
     }
-    assert named - STARTS_A_RUN == set(USES)
+    assert named == set(USES)
 
 
 @pytest.mark.parametrize(

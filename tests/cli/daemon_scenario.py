@@ -43,7 +43,7 @@ async def daemon_client(
 ) -> AsyncIterator[DaemonClientScenario]:
     """Yield the command with the configuration of a server that listens."""
     (folder / "token").write_text("a token")
-    async with serving(folder, ServerSettings(listen="127.0.0.1:0")) as site:
+    async with serving(folder, ServerSettings(listen="127.0.0.1:0", actions=True)) as site:
         config = folder / "monitor.toml"
         config.write_text(
             '[[workspaces]]\nname = "acme"\nurl = "http://127.0.0.1:9"\ntoken_file = "token"\n'

@@ -155,8 +155,14 @@ SENTENCES = {
     "What a new value in a file or of a command takes over by itself within half a minute": (
         "tests/app/test_changed_secrets.py::test_a_running_daemon_takes_a_new_one_by_itself",
     ),
-    "The daemon starts no run and changes nothing else": (
-        "tests/deploy/test_security_document.py::test_the_daemon_writes_webhook_tasks_alone",
+    (
+        "The daemon starts and cancels runs where a user of role `operate` asks for it and "
+        "`actions = true` is set, and changes nothing else"
+    ): (
+        "tests/app/test_run_actions.py::test_actions_are_off_unless_they_are_configured",
+        "tests/deploy/test_security_document.py::test_one_module_names_what_starts_and_cancels_runs",
+        "tests/deploy/test_security_document.py::test_the_daemon_writes_webhook_tasks_by_itself",
+        "tests/web/test_route_roles.py::test_a_role_reaches_its_routes_and_no_others",
     ),
     "a test holds it below 2": (
         "tests/deploy/test_deploy_files.py::test_the_unit_gives_little_away",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,11 @@ DOCUMENT = (ROOT / ABOUT / "SECURITY.md").read_text()
 ROOMS = ("app", "callbacks", "polling", "tracking", "workspace", "web")
 # Names those that start a run, because they are sent in another way.
 ELSEWHERE = ROOT / "monitor" / "workspace" / "transport.py"
+# What users ask for, where `[server] actions` is on.
+ACTIONS = (
+    ROOT / "monitor" / "workspace" / "run_control.py",
+    ROOT / "monitor" / "app" / "hosted" / "run_actions.py",
+)
 
 
 def rows(heading: str) -> list[str]:
@@ -63,16 +69,38 @@ def test_each_promise_is_held_by_tests() -> None:
     assert [test for tests in SENTENCES.values() for test in missing(tests)] == []
 
 
-def test_the_daemon_writes_webhook_tasks_alone() -> None:
-    """Of all operations that change something in a workspace, no room names another one."""
+def writes_named_in(*paths: Path) -> set[str]:
+    """Return the operations that change something in a workspace and that files name."""
     writes = {each.operation_id for each in operations() if each.method != "GET"}
-    paths = [path for room in ROOMS for path in (ROOT / "monitor" / room).rglob("*.py")]
-    trees = [ast.parse(path.read_text()) for path in paths if path != ELSEWHERE]
+    trees = [ast.parse(path.read_text()) for path in paths]
     words = [
         node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)
     ]
-    assert writes.intersection(word for word in words if isinstance(word, str)) == {
+    return writes.intersection(word for word in words if isinstance(word, str))
+
+
+def test_the_daemon_writes_webhook_tasks_by_itself() -> None:
+    """Beside the actions of users, no room names another operation that changes something."""
+    paths = [path for room in ROOMS for path in (ROOT / "monitor" / room).rglob("*.py")]
+    assert writes_named_in(*(path for path in paths if path not in (ELSEWHERE, *ACTIONS))) == {
         "createWebhookFlowTask",
         "deleteWebhookFlowTask",
         "testWebhook",
     }
+
+
+def test_one_module_names_what_starts_and_cancels_runs() -> None:
+    """Users' actions can start and cancel runs, and change nothing else in a workspace."""
+    assert writes_named_in(*ACTIONS) == {
+        "cancelJobGroup",
+        "cancelPlanSnapshotRun",
+        "runFlow",
+        "runJobGroup",
+        "runPlan",
+    }
+    users = [
+        path
+        for path in (ROOT / "monitor").rglob("*.py")
+        if re.search(r"run_control\.(start|cancel)|self\._client\.run_control", path.read_text())
+    ]
+    assert users == [ACTIONS[1]]

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Recorded, RecordedIn
 from monitor.bus.sqlite import SqliteBus
+from monitor.model.actions import Action, ActionResult
 from monitor.model.checks import ok
 from monitor.model.runs import RunKind
 from monitor.tracking.live_state import LiveState
@@ -48,7 +49,9 @@ class ServedShard:
             bus=self.bus,
             live=self.live_state.view,
             alerting=self.alerting.requests(),
-            requests=ShardRequests(track=self._track, untrack=self._track, webhooks=self._webhooks),
+            requests=ShardRequests(
+                track=self._track, untrack=self._track, webhooks=self._webhooks, act=self._act
+            ),
             outputs=lambda: [ok("mqtt", "connected")],
             mirrored=None if self.mirrored is None else self._mirrored,
         )
@@ -60,6 +63,10 @@ class ServedShard:
     async def _track(self, workspace: str, kind: RunKind, run_id: str) -> str:
         self.requested.append((workspace, kind, run_id))
         return f"{self.name} follows {run_id}"
+
+    async def _act(self, workspace: str, action: Action, _not_after: datetime) -> ActionResult:
+        self.requested.append((workspace, action))
+        return ActionResult(detail=f"{self.name} acts on {action.id}")
 
     async def _webhooks(
         self, workspace: str, action: str, flow: str | None

@@ -19,6 +19,7 @@ from monitor.bus.shards import SOLE
 from monitor.bus.sqlite import SqliteBus
 from monitor.bus.sqlite.sole_shard import SoleLog
 from monitor.logs import Redactor
+from monitor.model.actions import Action, ActionResult
 from monitor.model.checks import Check, CheckLine, failed, ok
 from monitor.model.errors import NoSuchObjectError
 from monitor.model.runs import RunKind
@@ -147,7 +148,13 @@ def _requests(requested: list[tuple[Any, ...]]) -> ShardRequests:
             raise NoSuchObjectError("it is not asked for")
         return f"{workspace} asks for {kind} {run_id} no more"
 
-    return ShardRequests(track=track, untrack=untrack, webhooks=webhooks)
+    async def act(workspace: str, action: Action, _not_after: datetime) -> ActionResult:
+        requested.append((workspace, action))
+        if action.id == "404":
+            raise NoSuchObjectError("there is no such run")
+        return ActionResult(detail=f"acted on {action.id}")
+
+    return ShardRequests(track=track, untrack=untrack, webhooks=webhooks, act=act)
 
 
 async def no_cluster() -> None:

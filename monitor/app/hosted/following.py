@@ -9,6 +9,7 @@ import msgspec
 import structlog
 from prometheus_client import CollectorRegistry
 
+from monitor.app.hosted.run_actions import RunActions
 from monitor.app.hosted.token_store import StoredTokenStore
 from monitor.app.hosted.tracked_runs import TrackedRuns
 from monitor.bus.contract import EventBus
@@ -81,6 +82,7 @@ class FollowedWorkspace:
         self.tracked_runs = TrackedRuns(
             self.name, poller=self.poller, observer=observer, bus=bus, clock=clock
         )
+        self.actions = self._run_actions(clock)
         self.inbox: InboxReader | None = None
         self.intake: CallbackIntake | None = None
         # Also without callbacks: it deletes the webhook tasks that were registered before.
@@ -100,6 +102,15 @@ class FollowedWorkspace:
             self._misses = MissedCallbackWatch(
                 self.name, settings=settings, bus=bus, live_state=live_state, clock=clock
             )
+
+    def _run_actions(self, clock: Clock) -> RunActions:
+        return RunActions(
+            self.name,
+            client=self._client,
+            observer=self._observer,
+            tracked_runs=self.tracked_runs,
+            clock=clock,
+        )
 
     def _access_tokens(
         self, bus: EventBus, *, clock: Clock, registry: CollectorRegistry, memory: TokenMemory

@@ -11,6 +11,7 @@ import structlog
 from msgspec import Struct
 
 from monitor.bus.shards import Instruction, ShardInstructions, ShardsElsewhere
+from monitor.model.actions import Action, ActionResult
 from monitor.model.alerts import Alert, Silence
 from monitor.model.errors import (
     ConfigurationError,
@@ -20,6 +21,7 @@ from monitor.model.errors import (
 )
 from monitor.model.notifying import MessagePreview
 from monitor.model.runs import RunKind
+from monitor.model.words import utc
 from monitor.outputs.dead_letters import LetterAction, LettersProcessed
 from monitor.outputs.replaying import Replayed
 from monitor.web.requests import AlertingRequests, ShardRequests
@@ -70,6 +72,12 @@ class Webhooks(Struct, frozen=True, kw_only=True, tag=True):
     flow: str | None
 
 
+class Act(Struct, frozen=True, kw_only=True, tag=True):
+    workspace: str
+    action: Action
+    not_after: datetime
+
+
 class ReplayTo(Struct, frozen=True, kw_only=True, tag=True):
     output: str
     since: datetime
@@ -92,6 +100,7 @@ InstructionBody = (
     | Track
     | Untrack
     | Webhooks
+    | Act
     | ReplayTo
     | ProcessLetters
     | PreviewMessages
@@ -104,6 +113,7 @@ class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     done: bool | None = None
     detail: str | None = None  # one sentence
     rows: list[dict[str, Any]] | None = None
+    acted: ActionResult | None = None
     replayed: Replayed | None = None
     letters: LettersProcessed | None = None
     previews: tuple[MessagePreview, ...] | None = None
@@ -132,9 +142,9 @@ class InstructionRunner:
 
     An outcome that could not be stored is stored later; only a holder that dies or loses the shard
     in between leaves an instruction to be executed again, before any later one. Then a silence, an
-    acknowledgement or a tracked run stays as it is, and webhook tasks are compared again. A replay
-    sends its events again, as a resend does its letters that are left, and a test its request: all
-    at least once, under the same ids.
+    acknowledgement or a tracked run stays as it is, webhook tasks are compared again, and what an
+    execution id has started is not started again. A replay sends its events again, as a resend does
+    its letters that are left, and a test its request: all at least once, under the same ids.
     """
 
     def __init__(self, instructions: ShardInstructions, *, shown: Callable[[], ShownShard]) -> None:
@@ -184,6 +194,8 @@ async def execute(body: InstructionBody, shard: ShownShard) -> Outcome:
             return Outcome(detail=await shard.requests.untrack(workspace, kind, run_id))
         case Webhooks(workspace=workspace, action=action, flow=flow):
             return Outcome(rows=await shard.requests.webhooks(workspace, action, flow))
+        case Act(workspace=workspace, action=action, not_after=not_after):
+            return Outcome(acted=await shard.requests.act(workspace, action, not_after))
         case ReplayTo() | ProcessLetters() | PreviewMessages():
             return await _execute_by_outputs(body, shard.alerting)
         case _:
@@ -305,7 +317,9 @@ class InstructedShard:
         )
 
     def requests(self) -> ShardRequests:
-        return ShardRequests(track=self._track, untrack=self._untrack, webhooks=self._webhooks)
+        return ShardRequests(
+            track=self._track, untrack=self._untrack, webhooks=self._webhooks, act=self._act
+        )
 
     async def _track(self, workspace: str, kind: RunKind, run_id: str) -> str:
         outcome = await self._ask(Track(workspace=workspace, kind=kind, id=run_id))
@@ -322,6 +336,12 @@ class InstructedShard:
         if outcome is None:
             raise TryLaterError(self._stored())
         return outcome.rows or []
+
+    async def _act(self, workspace: str, action: Action, not_after: datetime) -> ActionResult:
+        outcome = await self._ask(Act(workspace=workspace, action=action, not_after=not_after))
+        if outcome is not None and outcome.acted is not None:
+            return outcome.acted
+        return ActionResult(detail=f"{self._stored()} until {utc(not_after)}, or not at all")
 
     async def _ask(self, body: InstructionBody) -> Outcome | None:
         """Return the outcome of an instruction; None where it is stored and still unanswered.

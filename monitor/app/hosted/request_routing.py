@@ -16,6 +16,7 @@ from monitor.alerting.explain.explainer import Explainer
 from monitor.alerting.reports.reporter import Reporter
 from monitor.app.hosted.following import FollowedWorkspace
 from monitor.bus.contract import Retention, StoredShard
+from monitor.model.actions import Action, ActionResult
 from monitor.model.alerts import Alert
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError, NoSuchObjectError
@@ -74,6 +75,10 @@ class AdminRequests:
     ) -> list[dict[str, Any]]:
         """List, synchronise, test or delete webhook tasks; raises as the workspace's own does."""
         return await self._named(workspace).act_on_webhooks(action, flow)
+
+    async def act(self, workspace: str, action: Action, not_after: datetime) -> ActionResult:
+        """Act on a run for a user; raises as `RunActions.act`, and for an unknown workspace."""
+        return await self._named(workspace).actions.act(action, not_after=not_after)
 
     def _named(self, workspace: str) -> FollowedWorkspace:
         followed = self._followed.get(workspace)

@@ -191,6 +191,7 @@ class HostedShard:
                 track=requests.track,
                 untrack=requests.untrack,
                 webhooks=requests.act_on_webhooks,
+                act=requests.act,
             ),
             outputs=self.outputs.check_lines,
         )

@@ -12,6 +12,7 @@ import msgspec
 from aiohttp import web
 
 from monitor.web.access.routes import Routes
+from monitor.web.api.actions import action_writes
 from monitor.web.api.badges import Badges
 from monitor.web.api.dead_letters import drop_write, resend_write
 from monitor.web.api.event_stream import EventStreams, stream_route
@@ -103,6 +104,7 @@ def json_api(
         writes=[
             track_write(requests),
             untrack_write(requests),
+            *action_writes(requests, sources),
             webhooks_write(requests),
             silence_write(sources),
             expire_write(sources),

@@ -39,6 +39,9 @@ def audit(
     since: Annotated[
         str | None, typer.Option(help="Only what was written since then: 2h, 7d or ISO 8601.")
     ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Only what was written before, in the same forms.")
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -55,7 +58,11 @@ def audit(
     """
     begin = None if since is None else time_options.since(since)
     most = (SHOWN if since is None else 0) if limit is None else limit
-    query = {"since": None if begin is None else begin.isoformat()}
+    end = None if until is None else time_options.until(until)
+    query = {
+        "since": None if begin is None else begin.isoformat(),
+        "until": None if end is None else end.isoformat(),
+    }
     found = daemon_client.list_first(daemon, "/api/v1/audit", query, limit=most, page=_PAGE)
     shown = [_shown(row) for row in found.rows]
     raw = found.rows if output.form is OutputForm.JSON else shown

@@ -48,6 +48,9 @@ def runs(
     since: Annotated[
         str | None, typer.Option(help="Only runs created since then: 2h, 7d or ISO 8601.")
     ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Only runs created before, in the same forms.")
+    ] = None,
     limit: Limit = None,
     output: OutputOptions,
     daemon: DaemonOptions,
@@ -57,9 +60,11 @@ def runs(
     Times are the workspace's. ~ before a time: approximate, the workspace did not report it itself.
     """
     form, begin = output.form, None if since is None else time_options.since(since)
+    end = None if until is None else time_options.until(until)
     query = {
         "workspace": workspace, "kind": kind, "pipeline": pipeline, "status": status,
         "since": None if begin is None else begin.isoformat(),
+        "until": None if end is None else end.isoformat(),
     }  # fmt: skip
     most = SHOWN if limit is None else limit
     found = daemon_client.list_first(daemon, "/api/v1/runs", query, limit=most)

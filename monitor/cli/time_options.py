@@ -46,19 +46,24 @@ def in_seconds(text: str) -> float | None:
     return float(total) if total > 0 else None
 
 
-def since(text: str) -> datetime:
-    """Return the instant that ``--since`` names: itself, or a time span before now.
+def since(text: str, *, option: str = "--since") -> datetime:
+    """Return the instant that an option names: itself, or a time span before now.
 
     Raises:
         ConfigurationError: before the daemon is asked, which would refuse it too.
     """
     span_seconds = in_seconds(text)
     if span_seconds is None:
-        return instant("--since", text, or_else=", or a span as 30d or 2h")
+        return instant(option, text, or_else=", or a span as 30d or 2h")
     try:
         return now() - timedelta(seconds=span_seconds)
     except OverflowError as exc:
-        raise ConfigurationError(f"--since: {text[:40]!r} is before all time") from exc
+        raise ConfigurationError(f"{option}: {text[:40]!r} is before all time") from exc
+
+
+def until(text: str) -> datetime:
+    """Return the instant that ``--until`` names; raises as `since` does."""
+    return since(text, option="--until")
 
 
 def instant(option: str, text: str, *, or_else: str = "") -> datetime:

@@ -150,6 +150,21 @@ async def test_recent_runs_can_be_narrowed(bus: EventBus) -> None:
     assert await bus.recent_runs(statuses=[Status.FAILED], limit=1) == [others[1]]
 
 
+async def test_recent_runs_of_a_time(bus: EventBus) -> None:
+    """Those created from the one instant on and before the other, page after page, any filter."""
+    stored = [run(number) for number in range(8)]
+    await bus.commit(Change(runs=tuple(stored)), timeout_seconds=SOON)
+    since, until = stored[2].created_at, stored[6].created_at
+
+    assert await bus.recent_runs(since=since, until=until, limit=9) == stored[5:1:-1]
+    first = await bus.recent_runs(until=until, limit=2)
+    assert first == [stored[5], stored[4]]
+    assert await bus.recent_runs(until=until, before=first[-1].key, limit=2) == stored[3:1:-1]
+    assert await bus.recent_runs(until=until, before=stored[7].key, limit=1) == [stored[5]]
+    assert await bus.recent_runs(workspaces=["marketing"], until=until, limit=1) == [stored[5]]
+    assert await bus.recent_runs(until=stored[0].created_at, limit=9) == []
+
+
 async def test_children_are_the_runs_whose_parent_it_is(bus: EventBus) -> None:
     """The children of a flow run and of a plan run are found; a job group has none."""
     of_flow = run(1, parents=Parents(flow_run="7"))

@@ -169,6 +169,18 @@ async def test_an_approximate_end_is_marked_among_runs_too(client: DaemonClientS
     assert [run["approximate"] for run in found if run["id"] == "1"] == [["finished_at"]]
 
 
+async def test_runs_and_the_audit_end_where_it_is_said(client: DaemonClientScenario) -> None:
+    """--until takes an instant or a span, and is refused before the daemon is asked."""
+    await _a_run_noticed_at_its_end(client)
+    assert len(await client.rows("runs", "--until", "2100-01-01T00:00:00Z")) == 2
+    assert await client.rows("runs", "--until", "2026-11-20T00:00:00Z") == []
+    assert await client.rows("audit", "--until", "2026-11-20T00:00:00Z") == []
+    for command in ("runs", "audit"):
+        wrong = await client.type(command, "--until", "tomorrow")
+        assert wrong.code == 2
+        assert "--until: 'tomorrow' is not an ISO 8601 instant" in wrong.err
+
+
 @pytest.mark.parametrize("command", ["events", "runs"])
 def test_help_explains_the_marks(capsys: pytest.CaptureFixture[str], command: str) -> None:
     """Every mark is explained in the help of the command."""

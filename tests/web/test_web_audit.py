@@ -231,6 +231,9 @@ async def test_lines_come_in_pages_and_since_a_time(site: Site) -> None:
         "5",
         "4",
     ]
+    older = await lines(site, query=f"?until={since}&limit=2")
+    assert [line["request"]["id"] for line in older] == ["3", "2"]
+    assert (await site.get(f"/api/v1/audit?until={since}&since={since}")).status == 400
     assert page.status == 200
     assert "anonymous" in page.text
     assert "Older lines" in page.text

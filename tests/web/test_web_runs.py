@@ -66,6 +66,28 @@ async def test_runs_are_chosen_by_state_pipeline_and_time(site: Site) -> None:
     assert await listed(site, "?since=2h&status=succeeded") == ["9", "8"]
     since = (site.clock.now()).isoformat().replace("+", "%2B")
     assert set(await listed(site, f"?since={since}")) == {"10", "11"}
+    assert await listed(site, f"?until={since}") == ["9", "8", "7"]
+    assert await listed(site, "?since=2h&until=1h&limit=1") == ["8"]
+
+
+@pytest.mark.parametrize("path", ["/api/v1/runs", "/api/v1/failures", "/runs"])
+async def test_a_time_that_ends_before_it_begins_is_refused(site: Site, path: str) -> None:
+    """The answer names both instants; an end alone is taken."""
+    query = "since=2026-11-21T10:00:00Z&until=2026-11-21T08:00:00Z"
+    answer = await site.get(f"{path}?{query}")
+    assert answer.status == 400
+    assert "until: 2026-11-21 08:00 UTC is not after since, 2026-11-21 10:00 UTC" in answer.text
+    assert (await site.get(f"{path}?until=2026-11-21T08:00:00Z")).status == 200
+
+
+async def test_failures_are_counted_up_to_an_instant(site: Site) -> None:
+    """Without a begin it is the seven days before the end."""
+    await site.observe(site.run("1", Status.FAILED))
+    await site.clock.advance(20 * 86_400)
+    await site.observe(site.run("2", Status.FAILED))
+    old = (await site.get("/api/v1/failures?until=19d")).document
+    new = (await site.get("/api/v1/failures")).document
+    assert [old["data"][0]["newest"]["id"], new["data"][0]["newest"]["id"]] == ["1", "2"]
 
 
 async def test_the_page_of_runs_shows_reasons_and_keeps_its_filters(site: Site) -> None:

@@ -41,15 +41,15 @@ class StoredRuns(Protocol):
         statuses: Collection[Status] = (),
         pipelines: Collection[PipelineOfKind] | None = None,
         since: datetime | None = None,
+        until: datetime | None = None,
         before: RunKey | None = None,
         limit: int,
     ) -> list[RunState]:
         """Return at most ``limit`` stored runs, newest creation first.
 
         Of those statuses, all where none is named; of those workspaces and pipelines only, where
-        these are given;
-        created at or after ``since``; after the stored run ``before`` in that order. After a run
-        that is not stored there is none.
+        these are given; created at or after ``since`` and before ``until``; after the stored run
+        ``before`` in that order. After a run that is not stored there is none.
         """
 
     async def pipeline_runs(

@@ -110,6 +110,7 @@ class RecentRuns(Struct, frozen=True, kw_only=True):
     statuses: tuple[Status, ...]
     pipelines: tuple[PipelineOfKind, ...] | None
     since: datetime | None
+    until: datetime | None
     before: RunKey | None
     limit: int
 
@@ -162,6 +163,8 @@ def recent(db: Connection, wanted: RecentRuns) -> list[RunState]:
         if found is None:
             return []
         place = found
+    if wanted.until is not None:
+        place = min(place, (codec.microseconds(wanted.until), _EARLIEST))
     earliest = _EARLIEST if wanted.since is None else codec.microseconds(wanted.since)
     bounds = (earliest, place[0], *place, wanted.limit)
     newest: list[tuple[int, int]] = []

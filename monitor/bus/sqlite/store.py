@@ -209,6 +209,7 @@ class SqliteBus:
         statuses: Collection[Status] = (),
         pipelines: Collection[PipelineOfKind] | None = None,
         since: datetime | None = None,
+        until: datetime | None = None,
         before: RunKey | None = None,
         limit: int,
     ) -> list[RunState]:
@@ -218,6 +219,7 @@ class SqliteBus:
             statuses=tuple(statuses),
             pipelines=None if pipelines is None else tuple(pipelines),
             since=since,
+            until=until,
             before=before,
             limit=limit,
         )

@@ -134,14 +134,23 @@ class AuditLog:
             log.warning("audit line has no result", audit=line.id, result=result, reason=str(exc))
 
     async def lines(
-        self, *, before: str | None, since: datetime | None, limit: int
+        self,
+        *,
+        before: str | None,
+        since: datetime | None,
+        until: datetime | None = None,
+        limit: int,
     ) -> Sequence[AuditLine]:
-        """Return lines, the newest first: those below the id ``before``, and not before ``since``.
+        """Return lines, the newest first: those below the id ``before``.
+
+        Of them those from ``since`` on and before ``until``.
 
         Raises:
             BusUnavailableError: the store cannot be read.
             BusSchemaError: a line in it is damaged.
         """
+        if until is not None:
+            before = _key(until) if before is None else min(before, _key(until))
         found = await self._entries.newest(AUDIT_TOPIC, before=before, limit=limit)
         first = "" if since is None else _key(since)
         return [_decoded(key, value) for key, value in found if key >= first]

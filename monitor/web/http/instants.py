@@ -17,6 +17,22 @@ def since_of(text: str | None, *, now: datetime) -> datetime | None:
     return None if text is None else instant_of("since", text, now=now)
 
 
+def until_of(text: str | None, *, since: datetime | None, now: datetime) -> datetime | None:
+    """Return the instant that a filter ``until`` names, before which its list ends.
+
+    Raises:
+        ProblemDetails: as `instant_of`, or it is not after ``since``.
+    """
+    if text is None:
+        return None
+    until = instant_of("until", text, now=now)
+    if since is not None and since >= until:
+        raise ProblemDetails(
+            400, f"until: {until:%Y-%m-%d %H:%M UTC} is not after since, {since:%Y-%m-%d %H:%M UTC}"
+        )
+    return until
+
+
 def instant_of(name: str, text: str, *, now: datetime, zone: ZoneInfo | None = None) -> datetime:
     """Return the instant that a parameter names, or from which on so much time has passed.
 

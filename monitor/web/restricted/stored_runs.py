@@ -36,6 +36,7 @@ class RestrictedRuns:
         statuses: Collection[Status] = (),
         pipelines: Collection[PipelineOfKind] | None = None,
         since: datetime | None = None,
+        until: datetime | None = None,
         before: RunKey | None = None,
         limit: int,
     ) -> list[RunState]:
@@ -48,6 +49,7 @@ class RestrictedRuns:
             statuses=statuses,
             pipelines=None if pipelines is None else self._shown(pipelines),
             since=since,
+            until=until,
             before=before,
             limit=limit,
         )

@@ -99,6 +99,7 @@ class StoredPostgresRuns:
         statuses: Collection[Status] = (),
         pipelines: Collection[PipelineOfKind] | None = None,
         since: datetime | None = None,
+        until: datetime | None = None,
         before: RunKey | None = None,
         limit: int,
     ) -> list[RunState]:
@@ -109,6 +110,8 @@ class StoredPostgresRuns:
             if not rows:
                 return []
             place = (rows[0]["created_at"], rows[0]["number"])
+        if until is not None:
+            place = min(place, (codec.microseconds(until), _EARLIEST))
         earliest = _EARLIEST if since is None else codec.microseconds(since)
         bounds = (earliest, *place, limit)
         named_statuses = list(dict.fromkeys(statuses or Status))

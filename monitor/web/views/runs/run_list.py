@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.runs import RUN_KINDS, PipelineKind, RunKey, RunKind, RunState, Status
 from monitor.model.slices import in_slices
-from monitor.web.http.instants import since_of
+from monitor.web.http.instants import since_of, until_of
 from monitor.web.http.problem_details import ProblemDetails
 from monitor.web.http.request_parsing import cursor_after, read_cursor
 from monitor.web.views.runs.run_views import RunView, run_view, run_views, without_parts
@@ -23,6 +23,7 @@ _PIPELINES = 500  # whose names fit a text
 LIST = "runs by creation"
 PIPELINE = "The id of flows or plans, or a part of their names in any case."
 SINCE = "Created since: an ISO 8601 instant, or how long ago, such as 24h or 7d."
+UNTIL = "Created before, in the same forms."
 _STATUS = "One status; active are those that are pending or running."
 _ACTIVE = (Status.PENDING, Status.RUNNING)
 
@@ -57,6 +58,7 @@ class RunsQuery(Struct, frozen=True, kw_only=True):
     status: Annotated[RunFilter, Meta(description=_STATUS)] | None = None
     pipeline: Annotated[str, Meta(description=PIPELINE)] | None = None
     since: Annotated[str, Meta(description=SINCE)] | None = None
+    until: Annotated[str, Meta(description=UNTIL)] | None = None
     cursor: str | None = None
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
 
@@ -76,7 +78,8 @@ class RunsAnswer(Struct, frozen=True, kw_only=True):
 
 @view("runs", "/api/v1/runs", "Runs, newest first.")
 async def runs_view(sources: ViewSources, query: RunsQuery) -> RunsAnswer:
-    since = since_of(query.since, now=sources.clock.now())
+    now = sources.clock.now()
+    since = since_of(query.since, now=now)
     fitting = await matching_pipelines(sources, query.workspace, query.pipeline)
     searched = None if fitting is None else fitting[:_PIPELINES]
     runs = await sources.runs.recent_runs(
@@ -85,6 +88,7 @@ async def runs_view(sources: ViewSources, query: RunsQuery) -> RunsAnswer:
         statuses=() if query.status is None else query.status.statuses,
         pipelines=None if searched is None else runs_of(searched),
         since=since,
+        until=until_of(query.until, since=since, now=now),
         before=await place_of(sources, LIST, query.cursor),
         limit=query.limit + 1,
     )
@@ -157,11 +161,12 @@ async def place_of(sources: ViewSources, list_name: str, cursor: str | None) -> 
 
 
 class FailuresQuery(Struct, frozen=True, kw_only=True):
-    """Pipelines and time, as in the list of runs; the last seven days by default."""
+    """Pipelines and time, as in the list of runs; seven days by default."""
 
     workspace: str | None = None
     pipeline: Annotated[str, Meta(description=PIPELINE)] | None = None
     since: Annotated[str, Meta(description=SINCE)] | None = None
+    until: Annotated[str, Meta(description=UNTIL)] | None = None
 
 
 class FailingPipeline(Struct, frozen=True, kw_only=True):
@@ -194,13 +199,16 @@ class FailuresAnswer(Struct, frozen=True, kw_only=True):
 @view("failures", "/api/v1/failures", "The pipelines that have failed most.")
 async def failures_view(sources: ViewSources, query: FailuresQuery) -> FailuresAnswer:
     now = sources.clock.now()
-    since = since_of(query.since, now=now) or now - _USUAL
+    since = since_of(query.since, now=now)
+    until = until_of(query.until, since=since, now=now)
+    since = since or (until or now) - _USUAL
     fitting = await matching_pipelines(sources, query.workspace, query.pipeline)
     runs = await sources.runs.recent_runs(
         workspaces=None if query.workspace is None else [query.workspace],
         statuses=[Status.FAILED],
         pipelines=None if fitting is None else runs_of(fitting[:_READ]),
         since=since,
+        until=until,
         limit=_READ,
     )
     failures: defaultdict[PipelineIdentity, list[RunState]] = defaultdict(list)

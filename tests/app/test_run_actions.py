@@ -152,6 +152,28 @@ async def test_a_run_is_canceled_and_one_that_has_ended_is_not(tmp_path: Path, k
         assert (await acme.audit())[0]["result"] == "refused"
 
 
+async def test_a_daemon_that_was_restarted_starts_no_second_run(tmp_path: Path) -> None:
+    """Its memory is lost, so the workspace recognises the execution id, and the answer says so."""
+    sandbox = fixture.sandbox()
+    server = ServerSettings(listen="127.0.0.1:0", actions=True)
+    async with fixture.started(sandbox) as url:
+        acme = fixture.workspace_configuration(sandbox, url)
+        settings = fixture.configuration(tmp_path, acme)
+        settings = msgspec.structs.replace(settings, server=server)
+        async with fixture.daemon(settings) as face:
+            before = Scenario(sandbox, face)
+            run_id = before.start("job_group")
+            await before.is_known("job_group", run_id, "succeeded")
+            wanted = {"kind": "job_group", "id": run_id, "execution_id": f"{EXECUTION}6"}
+            assert (await face.post(RERUN, **wanted))["run"] is not None
+            count = before.count("job_group")
+        async with fixture.daemon(settings) as face:
+            again = await face.post(RERUN, **wanted)
+            assert again["run"] is None
+            assert "was used before" in again["detail"]
+            assert Scenario(sandbox, face).count("job_group") == count
+
+
 async def test_what_the_edition_lacks_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
     """Edition LE runs job groups and cannot cancel them; PC has no runs at all."""
     async with scenario(tmp_path, Edition.LE) as acme:

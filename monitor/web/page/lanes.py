@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -46,19 +47,16 @@ _MARK_WORDS = MappingProxyType(
 )
 
 
-def lane(row: Lane, view: LanesAnswer, query: TimelineQuery) -> Markup:
-    """Return the lane as SVG."""
+def lane(row: Lane, view: LanesAnswer, query: TimelineQuery) -> Iterator[Markup]:
+    """Yield the shapes of a lane, for its SVG; one by one, so that a rendering may pause."""
     drawn = _Drawing(view, query)
-    shapes = (
-        *drawn.shades(row),
-        *(drawn.bar(row, bar) for bar in row.bars),
-        *(drawn.mark(mark) for mark in row.marks),
-        *drawn.now(row),
-    )
-    return Markup(  # noqa: S704 - every text in it is escaped
-        f'<svg class="lane" viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none"'
-        f' aria-hidden="true">{"".join(shapes)}</svg>'
-    )
+    for shape in chain(
+        drawn.shades(row),
+        (drawn.bar(row, bar) for bar in row.bars),
+        map(drawn.mark, row.marks),
+        drawn.now(row),
+    ):
+        yield Markup(shape)  # noqa: S704 - every text in it is escaped
 
 
 def lane_words(row: Lane) -> str:

@@ -104,7 +104,7 @@ PURE = (
     ),
     *(f"model.{name}" for name in ("days_off", "mute_windows", "silencing")),
     "model.triggers",
-    *(f"model.{name}" for name in ("overall_health", "poll_outcomes")),
+    *(f"model.{name}" for name in ("outage_words", "overall_health", "poll_outcomes")),
     "model.words",
     "schedules",
     *(

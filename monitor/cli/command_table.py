@@ -214,6 +214,12 @@ COMMANDS = (
         ("cancel flow_run 31", "cancel job_group 7827359 -w sales"),
     ),
     CommandEntry(
+        "outages",
+        "monitor.cli.outages:outages",
+        "List when workspaces were not seen in the last days, and why.",
+        ("outages", "outages -w acme --json"),
+    ),
+    CommandEntry(
         "workspaces",
         "monitor.cli.workspaces:workspaces",
         "List workspaces: whether each can be seen, and since when.",

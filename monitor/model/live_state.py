@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from monitor.model.ends import RunEnd
 from monitor.model.inventory import Inventory
+from monitor.model.outage_words import reason_in_words
 from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, RunState, Source, Status
 from monitor.model.triggers import ScheduleTrigger
@@ -334,6 +335,16 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
         """Return such as "is unreachable", the end of a sentence."""
         until = self.paused_until
         return "is unreachable" if until is None else f"allows no requests until {until:%H:%M:%SZ}"
+
+    @property
+    def does_not_answer(self) -> str | None:
+        """Return such as "does not answer: connection refused"; None where it answers."""
+        if self.reachability is not Reachability.UNREACHABLE:
+            return None
+        if self.paused_until is not None:
+            return self.how_unreachable
+        words = reason_in_words(self.reason)
+        return "does not answer" if words is None else f"does not answer: {words}"
 
     def why_unwatched(self, what: str) -> str | None:
         """Return why nothing new is seen of a kind of run, or of `SCHEDULES`; None while it is."""

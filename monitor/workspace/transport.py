@@ -6,6 +6,7 @@ Redirects are never followed: a token does not travel to where an answer points.
 from __future__ import annotations
 
 import json
+import os
 import ssl
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -241,7 +242,7 @@ class Transport:
                     answered=answered,
                 )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as exc:
-            raise NotSentError(f"no connection: {exc}") from exc
+            raise NotSentError(f"no connection: {_why_none(exc)}") from exc
         except (aiohttp.ClientResponseError, HttpProcessingError) as exc:
             # Not chained: the first carries the request's headers, and so the token.
             # The library quotes what it cannot read, and that may be what we have sent.
@@ -360,3 +361,12 @@ async def _encoded(body: Any) -> AsyncIterator[tuple[Any, dict[str, str]]]:
             yield form, {}
     else:
         yield json.dumps(body, separators=(",", ":")).encode(), {"Content-Type": "application/json"}
+
+
+def _why_none(error: aiohttp.ClientError) -> str:
+    """Return the library's words, after those of the operating system, which they may lack."""
+    words, code = str(error), getattr(error, "errno", None) or 0
+    # The codes of TLS and of name resolution are others.
+    is_of_system = code > 0 and not isinstance(error, aiohttp.ClientSSLError)
+    system = os.strerror(code).lower() if is_of_system else ""
+    return f"{system}: {words}" if system and system not in words.lower() else words

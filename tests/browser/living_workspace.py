@@ -39,6 +39,7 @@ HOSTILE_NAMES = (
 )
 _FLOWS = 300
 _PAST = timedelta(hours=4)  # a week takes the daemon half a minute to read
+_KEPT_SECONDS = 16
 _POLL = PollSettings(
     active_seconds=1,
     idle_seconds=1,
@@ -153,8 +154,35 @@ async def living_workspace(folder: Path) -> AsyncIterator[LivingWorkspace]:
             living = LivingWorkspace(sandbox, face, settings)
             living.ids = await _begin(living, sandbox, "acme")
             living.hostile_ids = await _begin(living, hostile, "hostile")
+            await _go_away(living, sandbox, hostile)
             await _leave_audit_lines(face)
             yield living
+
+
+async def _go_away(living: LivingWorkspace, *sandboxes: Sandbox) -> None:
+    """Let the workspaces not answer until that is kept, and name the instant of the outage."""
+
+    async def lasts(*, is_over: bool) -> bool:
+        rows = (await living.face.json("/api/v1/outages"))["data"]
+        known = [
+            row
+            for row in rows
+            # Kept is what lasts longer than the time after which reachability is stored.
+            if not row["is_partial"]
+            and row["is_over"] == is_over
+            and row["seconds"] > _KEPT_SECONDS
+        ]
+        begins = {row["workspace"]: row["since"] for row in known}
+        for name, ids in (("acme", living.ids), ("hostile", living.hostile_ids)):
+            ids["outage"] = begins.get(name, "")
+        return len(begins) == len(sandboxes)
+
+    for sandbox in sandboxes:
+        sandbox.world.options.status_503 = 1.0
+    await eventually(lambda: lasts(is_over=False), why="the outages are not seen")
+    for sandbox in sandboxes:
+        sandbox.world.options.status_503 = 0.0
+    await eventually(lambda: lasts(is_over=True), why="the outages are not over")
 
 
 async def _leave_audit_lines(face: Face) -> None:

@@ -18,6 +18,8 @@ VIEWS = {
     "/monitor": "/monitor",
     "/monitor/audit": "/monitor/audit",
     "/cluster": "/cluster",
+    "/outages": "/outages",
+    "/outages/{workspace}/{at}": "/outages/{workspace}/{outage}",
     "/workspaces": "/workspaces",
     "/workspaces/{workspace}": "/workspaces/{workspace}",
 }

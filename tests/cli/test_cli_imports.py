@@ -35,6 +35,7 @@ COMMANDS = (
     "pipelines",
     "runs --status failed --since 24h",
     "workspaces",
+    "outages",
     "schedules",
     "alerts",
     "silence list",

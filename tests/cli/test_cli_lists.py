@@ -128,6 +128,26 @@ async def test_workspaces_are_listed_with_their_reason(client: DaemonClientScena
     assert fields[:2] == ["workspace", "reachability"]
 
 
+async def test_outages_are_listed_with_their_reason(client: DaemonClientScenario) -> None:
+    """How long each lasted and why, in words; where there was none, that is said."""
+    none = await client.type("outages")
+    assert (none.code, none.out, none.err) == (0, "", "no outage in the last seven days\n")
+    client.site.live_state.update_workspace(
+        "acme",
+        reachability=Reachability.UNREACHABLE,
+        since=_before(client),
+        known_at=client.site.clock.now(),
+        is_remembered=False,
+        reason="changes: no connection: connection refused: Cannot connect to host acme:443",
+    )
+    done = await client.type("outages", "--workspace", "acme")
+    assert (done.code, done.err) == (0, "")
+    assert "workspace did not answer: connection refused" in done.out
+    assert "lasts" in done.out
+    (row,) = await client.rows("outages")
+    assert row["is_over"] is False
+
+
 async def test_workspaces_say_what_no_list_shows_beside_another_reason(
     client: DaemonClientScenario,
 ) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from monitor.model.alerts import AlertState
-from monitor.model.live_state import PollStatus
+from monitor.model.live_state import PollStatus, Reachability, ReachabilityStretch
 from monitor.model.poll_outcomes import PollOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Status
 from monitor.web.principals import Role
@@ -22,6 +22,7 @@ from tests.web.serving import serving
 from tests.web.site import Site
 
 HIDDEN = "betriebe"
+OUTAGE_AT = datetime(2026, 11, 21, 8, tzinfo=UTC)  # each workspace was not seen for an hour then
 SETTINGS = msgspec.structs.replace(
     PEOPLE,
     access=(entry("reader", Role.ADMIN, workspaces=("acme*",)), *ENTRIES),
@@ -46,6 +47,16 @@ async def _fill(site: Site, workspace: str) -> None:
         last_attempt_at=now,
         last_success_at=None,
         last_outcome=PollOutcome.UNREACHABLE,
+    )
+    end_of_outage = OUTAGE_AT + timedelta(hours=1)
+    site.live_state.reachability[workspace] = (
+        ReachabilityStretch(
+            reachability=Reachability.UNREACHABLE,
+            since=OUTAGE_AT,
+            until=end_of_outage,
+            reason=f"no {workspace}",
+        ),
+        ReachabilityStretch(reachability=Reachability.REACHABLE, since=end_of_outage, until=now),
     )
     alerting = site.alerting
     alerting.known_runs.add(RunKey(workspace, RunKind.JOB_GROUP, f"{workspace}-0"))

@@ -11,7 +11,7 @@ import pytest
 
 from monitor.model.runs import RunKey, RunKind
 from monitor.web.access.routes import Route
-from tests.web.hidden_workspace import HIDDEN, MASKED, made, world
+from tests.web.hidden_workspace import HIDDEN, MASKED, OUTAGE_AT, made, world
 from tests.web.people import bearer, token_of
 from tests.web.site import Site
 
@@ -29,6 +29,7 @@ def paths(route: Route, workspace: str) -> list[str]:
         "fingerprint": f"fires-{workspace}",
         "type": "run.failed",
         "name": "page.css",
+        "at": OUTAGE_AT.isoformat(),
         "event_id": f"{workspace}:job_group:{workspace}-0:failed",
     }
     if route.path.startswith("/silences"):

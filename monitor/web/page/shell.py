@@ -45,6 +45,7 @@ from monitor.web.page.svg import SVG_FILTERS
 from monitor.web.page.template_filters import FILTERS, linked, pipeline_path, run_path
 from monitor.web.principals import Role
 from monitor.web.settings import ServerSettings
+from monitor.web.views.outage_stretches import outage_path
 from monitor.web.views.overview.status import StateSummary
 from monitor.web.views.view import NoParameters, View, WebPage
 
@@ -155,6 +156,7 @@ class PageShell:
             menu=[page for page in pages if page.in_menu],
             run_path=run_path,
             pipeline_path=pipeline_path,
+            outage_path=outage_path,
             charts=charts,
         )
         for name in self.templates.list_templates():

@@ -23,6 +23,8 @@ from monitor.web.views.daemon.workspaces import (
     workspaces_view,
 )
 from monitor.web.views.events import events_view, log_view
+from monitor.web.views.outages.outage_details import outage_view
+from monitor.web.views.outages.outage_list import outages_view
 from monitor.web.views.overview.attention import attention_view, trouble_view
 from monitor.web.views.overview.pipeline_list import pipelines_view
 from monitor.web.views.overview.recent_overview import RecentOverview
@@ -75,6 +77,7 @@ class AllViews:
                 is_live=False,
             ),
             *_pages_of_the_daemon(sources),
+            *_pages_of_workspaces(sources),
         )
         self.others: tuple[View, ...] = (
             silence_preview_view(sources),
@@ -203,11 +206,25 @@ def _pages_of_the_daemon(sources: ViewSources) -> tuple[WebPage, ...]:
             is_whole=True,
             styles=styles,
         ),
+    )
+
+
+def _pages_of_workspaces(sources: ViewSources) -> tuple[WebPage, ...]:
+    styles = ("daemon.css",)
+    traffic = (polls_view(sources), budgets_view(sources), callbacks_view(sources))
+    return (
         WebPage(
             path="/workspaces",
             title="Workspaces",
             boxes=(workspaces_view(sources),),
             styles=styles,
+        ),
+        WebPage(path="/outages", title="Outages", boxes=(outages_view(sources),), styles=styles),
+        WebPage(
+            path="/outages/{workspace}/{at}",
+            title="Outage of {workspace}",
+            boxes=(outage_view(sources),),
+            styles=("runs.css", *styles),
         ),
         WebPage(
             path="/workspaces/{workspace}",

@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alert_texts import end_words, instant_of, texts_of
 from monitor.model.alerts import BRIDGE, Alert, AlertState, Silence
 from monitor.model.notifying import NotificationStatus
@@ -18,6 +19,7 @@ from monitor.model.runs import PipelineKind, RunState
 from monitor.model.slices import in_slices
 from monitor.model.words import duration, kind_words, percent, utc
 from monitor.web.http.request_parsing import one_line
+from monitor.web.views.outage_stretches import SHOWN, outage_path
 from monitor.web.views.runs.run_views import is_reason_read, reason_of_run
 from monitor.web.views.view import ViewSources
 
@@ -201,6 +203,13 @@ def run_path(alert: Alert) -> str | None:
     return f"/runs/{quote(run.workspace, safe='')}/{run.kind}/{quote(run.id, safe='')}"
 
 
+def outage_path_of(alert: Alert, *, now: datetime) -> str | None:
+    """Return the path of the page of the outage that it is about."""
+    if alert.rule != RuleKind.WORKSPACE_UNREACHABLE or now - alert.starts_at >= SHOWN:
+        return None
+    return outage_path(alert.workspace, alert.starts_at)
+
+
 def silence_path(alert: Alert) -> str:
     """Return the URL of the form for a silence of this alert alone."""
     labels = {name: alert.labels[name] for name in _SILENCED_BY if alert.labels.get(name)}
@@ -228,11 +237,12 @@ class SilenceView(Silence, frozen=True, kw_only=True):
 class AlertLinks(Struct, frozen=True, kw_only=True):
     """Paths of the pages that belong to an alert; None where there is none.
 
-    ``silence`` is the form for a silence of this alert alone.
+    ``silence`` is the form for a silence of this alert alone, ``outage`` is of the last days only.
     """
 
     pipeline: str | None
     run: str | None
+    outage: str | None
     silence: str
     acknowledge: str | None
 
@@ -293,6 +303,7 @@ async def alert_views(sources: ViewSources, alerts: Sequence[Alert]) -> tuple[Al
                 alert,
                 names,
                 notification=notification,
+                now=sources.clock.now(),
                 unjudged=sources.live.why_unjudged(alert) if alert.ends_at is None else None,
                 run=runs.get(alert.run) if alert.run is not None else None,
             )
@@ -312,6 +323,7 @@ def _view(
     names: AlertNames,
     *,
     notification: NotificationStatus,
+    now: datetime,
     unjudged: str | None,
     run: RunState | None,
 ) -> AlertView:
@@ -343,6 +355,7 @@ def _view(
         links=AlertLinks(
             pipeline=pipeline_path(alert),
             run=run_path(alert),
+            outage=outage_path_of(alert, now=now),
             silence=silence_path(alert),
             acknowledge=None if alert.ends_at is not None else acknowledge_path(alert),
         ),

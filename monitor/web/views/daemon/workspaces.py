@@ -67,6 +67,7 @@ class WorkspaceView(Struct, frozen=True, kw_only=True):
     reachability: str
     since: datetime | None
     known_at: datetime | None
+    does_not_answer: str | None  # in words; then ``reason`` has the details
     reason: str | None
     edition: str | None
     edition_reason: str | None

@@ -157,6 +157,7 @@ class WorkspaceTrouble(Struct, frozen=True, kw_only=True):
     reachability: Reachability
     since: datetime | None
     known_at: datetime | None  # when it last answered
+    does_not_answer: str | None  # in words; then ``reason`` has the details
     reason: str
     unseen: tuple[str, ...]  # of what nothing new is seen
     unknown: int  # pipelines whose state is unknown therefore

@@ -28,13 +28,17 @@ class RunningQuery(Struct, frozen=True, kw_only=True):
 
 
 class RunningRun(RunView, frozen=True, kw_only=True):
-    """A run that has not ended, beside what is usual."""
+    """A run that has not ended, beside what is usual.
+
+    One whose status is unknown may have ended unseen: it is shown as it was last confirmed, and
+    nothing is expected of it.
+    """
 
     begun_at: datetime | None  # its start; its creation where no start is known
     elapsed_seconds: float | None
     usual_seconds: float | None  # the median of former successes
     limit_seconds: float | None  # learned: a run that takes longer is overdue
-    expected_end_at: datetime | None  # None where it takes longer than usual
+    expected_end_at: datetime | None  # None where it is unknown, or takes longer than usual
 
 
 class RunningList(Struct, frozen=True, kw_only=True):
@@ -65,7 +69,7 @@ async def running_view(sources: ViewSources, query: RunningQuery) -> RunningList
     def rows() -> tuple[RunningRun, ...]:
         return tuple(
             [
-                _row(root, view, strips, now=there.get(view.workspace, now))
+                _row(root, view, strips, now=there.get(view.workspace, now), ours=now)
                 for root, view in zip(shown, views, strict=True)
             ]
         )
@@ -84,12 +88,15 @@ def _row(
     strips: Mapping[PipelineOfKind, Sequence[RunCell]],
     *,
     now: datetime,
+    ours: datetime,
 ) -> RunningRun:
-    """Return what is shown of a run; ``now`` is workspace time."""
+    """Return what is shown of a run; ``now`` is workspace time, ``ours`` the same by our clock."""
     of, begun_at = _pipeline_of(root.active.run), view.started_at or view.created_at
-    elapsed = max(0.0, (now - begun_at).total_seconds()) if begun_at is not None else None
+    is_seen = view.status == view.last_status
+    at = now if is_seen else now - max(ours - view.confirmed_at, timedelta())
+    elapsed = max(0.0, (at - begun_at).total_seconds()) if begun_at is not None else None
     usual = usual_seconds(strips[of]) if of is not None else None
-    is_in_time = elapsed is not None and usual is not None and elapsed <= usual
+    is_in_time = is_seen and elapsed is not None and usual is not None and elapsed <= usual
     return filled(
         RunningRun,
         view,

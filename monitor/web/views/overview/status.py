@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import islice
 
 from msgspec import Struct
 
@@ -117,6 +118,14 @@ class _Known(Struct, frozen=True, kw_only=True):
     unreadable: tuple[str, ...]  # runs whose every read fails, in words
 
 
+class LastingOutage(Struct, frozen=True, kw_only=True):
+    """A workspace that does not answer, in words, and since when (our clock)."""
+
+    workspace: str
+    words: str
+    since: datetime
+
+
 class StateSummary(_Known, frozen=True, kw_only=True):
     """The state of everything. ``short`` fits a window's title.
 
@@ -126,9 +135,19 @@ class StateSummary(_Known, frozen=True, kw_only=True):
     level: Level
     sentence: str
     short: str
+    outages: tuple[LastingOutage, ...]  # the first ones, by the order of the configuration
     elsewhere: int  # workspaces that other daemons hold
     elsewhere_as_of: datetime | None  # when the oldest of them was read from the store
     confirmed_at: datetime | None
+
+
+def _outages(workspaces: Sequence[WorkspaceStatus]) -> tuple[LastingOutage, ...]:
+    found = (
+        LastingOutage(workspace=status.workspace, words=words, since=status.since)
+        for status in workspaces
+        if (words := status.does_not_answer) is not None and status.since is not None
+    )
+    return tuple(islice(found, _NAMED))
 
 
 def _readiness(sources: ViewSources) -> RecentReadiness:
@@ -149,6 +168,7 @@ async def status_view(sources: ViewSources, _: NoParameters) -> StateSummary:
         level=Level.UNKNOWN if cluster.is_store_away else _level(known),
         sentence=_sentence(known),
         short=_short(known),
+        outages=_outages(sources.live.workspaces()),
         elsewhere=elsewhere,
         elsewhere_as_of=as_of,
         confirmed_at=overview.confirmed_at,

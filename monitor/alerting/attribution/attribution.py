@@ -77,7 +77,12 @@ class Lineage:
                 parents.update(self._parent_keys(run))
             if not parents:
                 return
-            stored = {key for key in parents if self._view.active_run(key) is None}
+            stored: set[RunKey] = set()
+            async for key in in_slices(parents):
+                if (active := self._view.active_run(key)) is None:
+                    stored.add(key)
+                else:  # it may end, and be active no more, before `line` is asked for it
+                    self._parents.put(key, active.run)
             if stored:
                 for key, run in (await self._bus.runs(stored)).items():
                     self._parents.put(key, run)

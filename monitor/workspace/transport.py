@@ -365,8 +365,8 @@ async def _encoded(body: Any) -> AsyncIterator[tuple[Any, dict[str, str]]]:
 
 def _why_none(error: aiohttp.ClientError) -> str:
     """Return the library's words, after those of the operating system, which they may lack."""
-    words, code = str(error), getattr(error, "errno", None) or 0
-    # The codes of TLS and of name resolution are others.
-    is_of_system = code > 0 and not isinstance(error, aiohttp.ClientSSLError)
-    system = os.strerror(code).lower() if is_of_system else ""
+    words, system, code = str(error), "", getattr(error, "errno", None)
+    # The codes of TLS and of name resolution are others; what is no number is no code.
+    if isinstance(code, int) and code > 0 and not isinstance(error, aiohttp.ClientSSLError):
+        system = os.strerror(code).lower()
     return f"{system}: {words}" if system and system not in words.lower() else words

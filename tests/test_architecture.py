@@ -354,3 +354,20 @@ def test_rules_are_pure() -> None:
 def test_every_name_of_a_pure_module_exists() -> None:
     """A module that is renamed does not leave the judgement of purity unseen."""
     assert [name for name in PURE if f"monitor.{name}" not in names_of_modules()] == []
+
+
+def test_no_merge_was_left_unfinished() -> None:
+    """No template, document, script or module holds the lines that git leaves in a conflict."""
+    marks = tuple(f"{character * 7} " for character in "<>")
+    folders = (".github", "config", "deploy", "monitor", "tests")
+    files = [
+        *(path for path in PACKAGE.parent.iterdir() if path.suffix in (".md", ".toml")),
+        *(path for folder in folders for path in (PACKAGE.parent / folder).rglob("*")),
+    ]
+    texts = [path for path in files if path.is_file() and path.suffix not in (".pyc", ".png")]
+    assert len(texts) > 1_000
+    assert [
+        str(path.relative_to(PACKAGE.parent))
+        for path in texts
+        if any(line.startswith(marks) for line in path.read_text(errors="replace").splitlines())
+    ] == []

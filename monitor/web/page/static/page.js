@@ -234,9 +234,8 @@
     Idiomorph.defaults.ignoreActiveValue = true;
     Idiomorph.defaults.callbacks.beforeNodeMorphed = (element, wanted) =>
       isTyped(element, wanted) ? false : keeps(element, wanted);
-    // Styles are the script's own: the server sends none.
     Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) =>
-      name !== "style" && !(name === "open" && element.tagName === "DETAILS");
+      !(name === "open" && element.tagName === "DETAILS");
     listen();
   }
   document.body.addEventListener("htmx:afterSettle", () => {

@@ -17,6 +17,9 @@ from tests.web.site import Site
 from tests.web.test_overview_boxes import see
 
 ORDERS = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
+MIXED = StatusPageSettings(
+    name="mixed", shows={"Ours": "acme/flow/7", "Theirs": "others/flow/7"}, public=True
+)
 FINANCE = StatusPageSettings(
     name="finance",
     title="Data of <finance>",
@@ -34,7 +37,7 @@ ENTRIES = (
 
 @pytest.fixture
 def settings() -> ServerSettings:
-    return msgspec.structs.replace(PEOPLE, access=ENTRIES, status_pages=(FINANCE, CLOSED))
+    return msgspec.structs.replace(PEOPLE, access=ENTRIES, status_pages=(FINANCE, CLOSED, MIXED))
 
 
 async def shown(site: Site) -> dict[str, dict[str, object]]:
@@ -121,6 +124,17 @@ async def test_strangers_read_public_pages_only(site: Site) -> None:
     assert read.headers["Content-Security-Policy"].endswith("frame-ancestors 'none'")
     assert "private" in read.headers["Cache-Control"]
     assert (await site.get("/api/v1/status/finance")).status == 401
+
+
+async def test_no_cache_keeps_the_part_that_some_users_see(site: Site) -> None:
+    """Of a public page a user of some workspaces gets these rows, and no cache may give them on."""
+    public = await site.get("/status/mixed.json")
+    part = await site.get("/status/mixed.json", headers=bearer(token_of("fred")))
+
+    assert [row["name"] for row in public.document["data"]] == ["Ours", "Theirs"]
+    assert [row["name"] for row in part.document["data"]] == ["Theirs"]
+    assert "public" in public.headers["Cache-Control"]
+    assert "private" in part.headers["Cache-Control"]
 
 
 async def test_who_sees_no_workspace_of_a_page_finds_none(site: Site) -> None:

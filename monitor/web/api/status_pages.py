@@ -12,12 +12,8 @@ from monitor.web.access.routes import Routes
 from monitor.web.http.response_writing import answer_bytes, answer_struct
 from monitor.web.principals import Role
 from monitor.web.status_pages.settings import StatusPageSettings
-from monitor.web.views.status_page import (
-    DataState,
-    StatusPage,
-    status_page,
-)
-from monitor.web.views.view import ViewSources
+from monitor.web.views.status_page import DataState, StatusPage, status_page
+from monitor.web.views.view import ViewSources, sees_everything
 
 _KEPT_SECONDS = 15
 _POLICY = (
@@ -49,11 +45,17 @@ class StatusPages:
         answer.charset = "utf-8"
         ancestors = " ".join(page.embedded_in) or "'none'"
         answer.headers["Content-Security-Policy"] = f"{_POLICY}; frame-ancestors {ancestors}"
-        return _kept(page, answer)
+        return self._kept(page, answer)
 
     async def _json(self, page: StatusPageSettings, request: web.Request) -> web.Response:
         found = await status_page(self._sources, page.name)
-        return _kept(page, await answer_struct(request, found))
+        return self._kept(page, await answer_struct(request, found))
+
+    def _kept(self, page: StatusPageSettings, answer: web.Response) -> web.Response:
+        if page.public and self._sources.sees is sees_everything:
+            # The same for all who see everything, strangers too: a cache in front may answer them.
+            answer.headers["Cache-Control"] = f"public, max-age={_KEPT_SECONDS}"
+        return answer
 
 
 def _level(found: StatusPage) -> str:
@@ -64,10 +66,3 @@ def _level(found: StatusPage) -> str:
     if states & {DataState.DOUBTFUL, DataState.CANCELED}:
         return "warning"
     return "unknown" if DataState.UNKNOWN in states else "ok"
-
-
-def _kept(page: StatusPageSettings, answer: web.Response) -> web.Response:
-    if page.public:
-        # The same for all who ask, so that a cache in front may answer most of them.
-        answer.headers["Cache-Control"] = f"public, max-age={_KEPT_SECONDS}"
-    return answer

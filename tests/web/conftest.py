@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from monitor.web.settings import ServerSettings
+from tests.web.form_client import Browser
 from tests.web.serving import serving
 from tests.web.site import Site
 
@@ -23,3 +24,11 @@ def settings() -> ServerSettings:
 async def site(tmp_path: Path, settings: ServerSettings) -> AsyncIterator[Site]:
     async with serving(tmp_path, settings) as made:
         yield made
+
+
+@pytest.fixture
+async def browser(site: Site) -> AsyncIterator[Browser]:
+    """Return what keeps cookies and sends forms as browsers do."""
+    made = Browser(site)
+    yield made
+    await made.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import msgspec
 import pytest
 
@@ -20,13 +18,6 @@ BY_TOKEN = ServerSettings(
 PAGE = {"Accept": "text/html"}
 
 pytestmark = pytest.mark.parametrize("settings", [BY_TOKEN], ids=["by token"])
-
-
-@pytest.fixture
-async def browser(site: Site) -> AsyncIterator[Browser]:
-    made = Browser(site)
-    yield made
-    await made.close()
 
 
 async def test_the_token_logs_in_as_an_admin(site: Site, browser: Browser) -> None:

@@ -28,13 +28,6 @@ async def other(site: Site, tmp_path: Path, settings: ServerSettings) -> AsyncIt
         yield made
 
 
-@pytest.fixture
-async def browser(site: Site) -> AsyncIterator[Browser]:
-    made = Browser(site)
-    yield made
-    await made.close()
-
-
 async def test_every_form_may_be_sent_to_another_daemon(
     site: Site, other: Site, browser: Browser
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
@@ -22,13 +21,6 @@ from tests.web.site import Site
 BROWSERS = {"Accept": "text/html"}
 
 pytestmark = pytest.mark.parametrize("settings", [PEOPLE], ids=["people"])
-
-
-@pytest.fixture
-async def browser(site: Site) -> AsyncIterator[Browser]:
-    made = Browser(site)
-    yield made
-    await made.close()
 
 
 async def test_a_person_is_led_to_the_form_and_back(site: Site, browser: Browser) -> None:
